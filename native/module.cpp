@@ -1,0 +1,65 @@
+// Python bindings of the host build of the runtime.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "program.h"
+
+namespace nb = nanobind;
+using npuforge::Program;
+using npuforge::ProgramArrays;
+
+using Int32 = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Operands =
+    nb::ndarray<const std::int64_t, nb::shape<-1, 15>, nb::c_contig, nb::device::cpu>;
+using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+NB_MODULE(_native, m)
+{
+    m.doc() = "Host build of the npuforge runtime.";
+    m.attr("ABI") = NF_ABI;
+    m.attr("MAX_OPERANDS") = NF_MAX_OPERANDS;
+
+    m.def(
+        "kernels",
+        [] {
+            std::vector<std::tuple<std::string, std::string>> out;
+            for (std::int32_t i = 0; i < nf_kernel_count; ++i)
+                out.emplace_back(nf_kernel_table[i].name, nf_kernel_table[i].fields);
+            return out;
+        },
+        "Names and parameter fields of all kernels, in the order of their numbers.");
+
+    nb::class_<Program>(m, "Program")
+        .def(
+            "__init__",
+            [](Program *self, Int32 kernels, Int32 nodes, Int32 operand_start, Operands operands,
+               Int32 param_start, Int32 params, Bytes constants,
+               const std::vector<std::size_t> &space_bytes) {
+                const std::size_t steps = kernels.shape(0);
+                if (nodes.shape(0) != steps || operand_start.shape(0) != steps + 1 ||
+                    param_start.shape(0) != steps + 1)
+                    throw std::invalid_argument("step arrays differ in length");
+                const ProgramArrays arrays = {kernels.data(),  nodes.data(),
+                                              steps,           operands.data(),
+                                              operands.shape(0), operand_start.data(),
+                                              params.data(),   params.shape(0),
+                                              param_start.data()};
+                new (self) Program(arrays, constants.data(), constants.shape(0), space_bytes);
+            },
+            nb::arg("kernels"), nb::arg("nodes"), nb::arg("operand_start"), nb::arg("operands"),
+            nb::arg("param_start"), nb::arg("params"), nb::arg("constants"),
+            nb::arg("space_bytes"))
+        .def("run", &Program::run, nb::arg("first"), nb::arg("count"),
+             nb::call_guard<nb::gil_scoped_release>(), "Run `count` steps from `first` on.")
+        .def_prop_ro("step_count", &Program::step_count)
+        .def(
+            "space",
+            [](Program &self, std::size_t index) {
+                return nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(
+                    self.space(index), {self.space_bytes(index)}, nb::find(self));
+            },
+            nb::arg("index"), "The bytes of a memory space, as a writable view.");
+}

@@ -1,0 +1,59 @@
+// A step table with its memory, built from arrays and run by the same interpreter as firmware.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "kernel_table.h"
+
+namespace npuforge {
+
+// Columns of the operand array: space, offset, then nf_shape field by field.
+constexpr std::size_t kOperandColumns = 15;
+
+struct ProgramArrays {
+    const std::int32_t *kernels;
+    const std::int32_t *nodes;
+    std::size_t step_count;
+    const std::int64_t *operands;
+    std::size_t operand_count;
+    const std::int32_t *operand_start; // step_count + 1
+    const std::int32_t *params;
+    std::size_t param_count;
+    const std::int32_t *param_start; // step_count + 1
+};
+
+class Program {
+public:
+    // Throws std::invalid_argument when an index or an address leaves its array or space.
+    Program(const ProgramArrays &arrays, const std::uint8_t *constants, std::size_t constant_bytes,
+            const std::vector<std::size_t> &space_bytes);
+    Program(const Program &) = delete;
+    Program &operator=(const Program &) = delete;
+
+    void run(std::uint32_t first, std::uint32_t count);
+
+    std::uint8_t *space(std::size_t index) { return bases_.at(index); }
+    std::size_t space_bytes(std::size_t index) const { return sizes_.at(index); }
+    std::size_t space_count() const { return bases_.size(); }
+    std::size_t step_count() const { return steps_.size(); }
+
+private:
+    struct Free {
+        void operator()(void *p) const { std::free(p); }
+    };
+    std::uint8_t *allocate(std::size_t bytes);
+    nf_operand operand(const std::int64_t *row, std::size_t index);
+
+    std::vector<std::unique_ptr<std::uint8_t, Free>> memory_;
+    std::vector<std::uint8_t *> bases_;
+    std::vector<std::size_t> sizes_;
+    std::vector<nf_shape> shapes_;
+    std::vector<nf_operand> operands_;
+    std::vector<std::int32_t> params_;
+    std::vector<nf_step> steps_;
+};
+
+} // namespace npuforge

@@ -1,0 +1,123 @@
+/* Data movement: copy, pad, transpose, resize. */
+#include "nf/kernels.h"
+#include "view.h"
+
+#include <string.h>
+
+static void copy_elements(uint8_t *dst, int32_t dst_stride, const uint8_t *src, int32_t src_stride,
+                          int32_t count, int32_t element)
+{
+    if (dst_stride == element && src_stride == element) {
+        memcpy(dst, src, (size_t)count * (size_t)element);
+        return;
+    }
+    for (int32_t i = 0; i < count; ++i, dst += dst_stride, src += src_stride)
+        memcpy(dst, src, (size_t)element);
+}
+
+void nf_copy(const nf_view *v, const void *params)
+{
+    const nf_params_copy *p = params;
+    const nf_shape *s = v[1].shape;
+    for (int32_t n = 0; n < s->n; ++n)
+        for (int32_t y = s->y0; y < s->y1; ++y)
+            for (int32_t x = s->x0; x < s->x1; ++x)
+                copy_elements(nf_at(&v[1], n, y, x), s->sc, nf_at(&v[0], n, y, x),
+                              v[0].shape->sc, s->c, p->element);
+}
+
+static void fill(uint8_t *dst, int32_t count, int32_t element, int32_t value)
+{
+    if (element == 1) {
+        memset(dst, value, (size_t)count);
+        return;
+    }
+    /* Little endian: the low bytes of the value are the element. */
+    const int64_t wide = value;
+    for (int32_t i = 0; i < count; ++i, dst += element)
+        memcpy(dst, &wide, (size_t)element);
+}
+
+void nf_pad(const nf_view *v, const void *params)
+{
+    const nf_params_pad *p = params;
+    const nf_shape *in = v[0].shape, *out = v[1].shape;
+    for (int32_t n = 0; n < out->n; ++n)
+        for (int32_t y = out->y0; y < out->y1; ++y)
+            for (int32_t x = out->x0; x < out->x1; ++x) {
+                uint8_t *dst = nf_at(&v[1], n, y, x);
+                const int32_t sn = n - p->pad_n, sy = y - p->pad_top, sx = x - p->pad_left;
+                if (sn < 0 || sn >= in->n || sy < 0 || sy >= in->h || sx < 0 || sx >= in->w) {
+                    fill(dst, out->c, p->element, p->value);
+                    continue;
+                }
+                const int32_t behind = out->c - p->pad_front - in->c;
+                fill(dst, p->pad_front, p->element, p->value);
+                dst += (ptrdiff_t)p->pad_front * p->element;
+                memcpy(dst, nf_at(&v[0], sn, sy, sx), (size_t)in->c * (size_t)p->element);
+                fill(dst + (ptrdiff_t)in->c * p->element, behind, p->element, p->value);
+            }
+}
+
+void nf_transpose(const nf_view *v, const void *params)
+{
+    const nf_params_transpose *p = params;
+    uint8_t *dst = v[1].data;
+    const int32_t element = p->element;
+    for (int32_t a = 0; a < p->d0; ++a)
+        for (int32_t b = 0; b < p->d1; ++b)
+            for (int32_t c = 0; c < p->d2; ++c)
+                for (int32_t d = 0; d < p->d3; ++d)
+                    for (int32_t e = 0; e < p->d4; ++e) {
+                        const ptrdiff_t at = (ptrdiff_t)a * p->s0 + (ptrdiff_t)b * p->s1 +
+                                             (ptrdiff_t)c * p->s2 + (ptrdiff_t)d * p->s3 +
+                                             (ptrdiff_t)e * p->s4;
+                        copy_elements(dst, element, v[0].data + at * element, p->s5 * element,
+                                      p->d5, element);
+                        dst += (ptrdiff_t)p->d5 * element;
+                    }
+}
+
+void nf_resize_nearest(const nf_view *v, const void *params)
+{
+    const nf_params_resize_nearest *p = params;
+    const nf_shape *out = v[3].shape;
+    const int32_t *rows = (const int32_t *)v[1].data;
+    const int32_t *columns = (const int32_t *)v[2].data;
+    for (int32_t n = 0; n < out->n; ++n)
+        for (int32_t y = out->y0; y < out->y1; ++y)
+            for (int32_t x = out->x0; x < out->x1; ++x)
+                memcpy(nf_at(&v[3], n, y, x), nf_at(&v[0], n, rows[y], columns[x]),
+                       (size_t)out->c * (size_t)p->element);
+}
+
+/* One entry a row or column: the two source positions and the weight of the second. */
+typedef struct lerp {
+    int32_t first, second;
+    float weight;
+} lerp;
+
+void nf_resize_bilinear_s8(const nf_view *v, const void *params)
+{
+    const nf_params_resize_bilinear_s8 *p = params;
+    const nf_shape *out = v[3].shape;
+    const lerp *rows = (const lerp *)(const void *)v[1].data;
+    const lerp *columns = (const lerp *)(const void *)v[2].data;
+    for (int32_t n = 0; n < out->n; ++n)
+        for (int32_t y = out->y0; y < out->y1; ++y)
+            for (int32_t x = out->x0; x < out->x1; ++x) {
+                const lerp r = rows[y], c = columns[x];
+                const int8_t *a = (const int8_t *)nf_at(&v[0], n, r.first, c.first);
+                const int8_t *b = (const int8_t *)nf_at(&v[0], n, r.first, c.second);
+                const int8_t *d = (const int8_t *)nf_at(&v[0], n, r.second, c.first);
+                const int8_t *e = (const int8_t *)nf_at(&v[0], n, r.second, c.second);
+                int8_t *dst = (int8_t *)nf_at(&v[3], n, y, x);
+                for (int32_t i = 0; i < out->c; ++i) {
+                    const float upper = (float)a[i] + ((float)b[i] - (float)a[i]) * c.weight;
+                    const float lower = (float)d[i] + ((float)e[i] - (float)d[i]) * c.weight;
+                    const float value = upper + (lower - upper) * r.weight;
+                    dst[i] = (int8_t)nf_round_half_even(value * p->scale + p->offset, INT8_MIN,
+                                                        INT8_MAX);
+                }
+            }
+}

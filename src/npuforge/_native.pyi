@@ -1,0 +1,24 @@
+import numpy as np
+import numpy.typing as npt
+
+ABI: int
+MAX_OPERANDS: int
+
+def kernels() -> list[tuple[str, str]]: ...
+
+class Program:
+    def __init__(
+        self,
+        kernels: npt.NDArray[np.int32],
+        nodes: npt.NDArray[np.int32],
+        operand_start: npt.NDArray[np.int32],
+        operands: npt.NDArray[np.int64],
+        param_start: npt.NDArray[np.int32],
+        params: npt.NDArray[np.int32],
+        constants: npt.NDArray[np.uint8],
+        space_bytes: list[int],
+    ) -> None: ...
+    @property
+    def step_count(self) -> int: ...
+    def run(self, first: int, count: int) -> None: ...
+    def space(self, index: int) -> npt.NDArray[np.uint8]: ...

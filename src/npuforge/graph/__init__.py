@@ -1,0 +1,61 @@
+"""The graph room: what a network is, independent of file formats and targets."""
+
+from npuforge.graph.attrs import (
+    Attrs,
+    ConcatAttrs,
+    ConvAttrs,
+    CoordinateMode,
+    ElementwiseAttrs,
+    FullyConnectedAttrs,
+    NearestMode,
+    NoAttrs,
+    PadAttrs,
+    PadMode,
+    PoolAttrs,
+    ReduceAttrs,
+    ReshapeAttrs,
+    ResizeAttrs,
+    ResizeMode,
+    SliceAttrs,
+    SoftmaxAttrs,
+    TransposeAttrs,
+)
+from npuforge.graph.ops import SCHEMAS, OpSchema, is_view, macs, schema
+from npuforge.graph.text import format_graph
+from npuforge.graph.types import NUMPY_TYPES, Array, Graph, Node, Quantization, Shape, Tensor
+from npuforge.graph.verify import verify
+
+__all__ = [
+    "NUMPY_TYPES",
+    "SCHEMAS",
+    "Array",
+    "Attrs",
+    "ConcatAttrs",
+    "ConvAttrs",
+    "CoordinateMode",
+    "ElementwiseAttrs",
+    "FullyConnectedAttrs",
+    "Graph",
+    "NearestMode",
+    "NoAttrs",
+    "Node",
+    "OpSchema",
+    "PadAttrs",
+    "PadMode",
+    "PoolAttrs",
+    "Quantization",
+    "ReduceAttrs",
+    "ReshapeAttrs",
+    "ResizeAttrs",
+    "ResizeMode",
+    "Shape",
+    "SliceAttrs",
+    "SoftmaxAttrs",
+    "Tensor",
+    "TransposeAttrs",
+    "format_graph",
+    "is_view",
+    "macs",
+    "schema",
+    "verify",
+]

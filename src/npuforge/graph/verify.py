@@ -1,0 +1,134 @@
+"""The graph verifier: every rule a graph must keep, checked before and after each pass."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from npuforge.errors import GraphError
+from npuforge.graph.ops import SCHEMAS, ShapeMismatch
+from npuforge.graph.types import NUMPY_TYPES, Graph, Node, Quantization, Tensor
+from npuforge.vocab import DType
+
+MAX_ELEMENTS = (1 << 31) - 1
+"""Largest tensor npuforge takes, in elements: kernels index with signed 32-bit numbers."""
+MAX_RANK = 8
+
+
+def verify(graph: Graph) -> None:
+    """Check a graph.
+
+    Raises:
+        GraphError: a rule is broken; the message names the tensor or node and the rule.
+    """
+    for name, tensor in graph.tensors.items():
+        _check_tensor(name, tensor)
+    _check_interface(graph)
+    made = set(graph.inputs) | {n for n, t in graph.tensors.items() if t.is_constant}
+    names: set[str] = set()
+    written: set[str] = set()
+    producers = graph.producers
+    for node in graph.nodes:
+        if node.name in names:
+            raise GraphError("GRF-001", node=node.name)
+        names.add(node.name)
+        _check_node(graph, node)
+        for name in node.input_names:
+            if name not in made:
+                code = "GRF-003" if name in producers else "GRF-002"
+                raise GraphError(code, node=node.name, tensor=name)
+        for name in node.outputs:
+            if name in written or name in made:
+                raise GraphError("GRF-004", node=node.name, tensor=name)
+            written.add(name)
+            made.add(name)
+    for name in graph.outputs:
+        if name not in made:
+            raise GraphError("GRF-005", tensor=name)
+
+
+def _check_interface(graph: Graph) -> None:
+    for name in (*graph.inputs, *graph.outputs):
+        if name not in graph.tensors:
+            raise GraphError("GRF-006", tensor=name)
+    for name in graph.inputs:
+        if graph.tensors[name].is_constant:
+            raise GraphError("GRF-007", tensor=name)
+    if len(set(graph.inputs)) != len(graph.inputs):
+        raise GraphError("GRF-008", tensors=", ".join(graph.inputs))
+    if not graph.outputs:
+        raise GraphError("GRF-009", graph=graph.name)
+
+
+def _check_tensor(name: str, tensor: Tensor) -> None:
+    if name != tensor.name:
+        raise GraphError("GRF-010", tensor=name, other=tensor.name)
+    if len(tensor.shape) > MAX_RANK:
+        raise GraphError("GRF-011", tensor=name, rank=len(tensor.shape), limit=MAX_RANK)
+    if any(n < 0 for n in tensor.shape) or math.prod(tensor.shape) > MAX_ELEMENTS:
+        raise GraphError("GRF-012", tensor=name, shape=tensor.shape, limit=MAX_ELEMENTS)
+    data = tensor.data
+    if data is not None and (
+        data.shape != tensor.shape or data.dtype != np.dtype(NUMPY_TYPES[tensor.dtype])
+    ):
+        raise GraphError(
+            "GRF-013",
+            tensor=name,
+            shape=tensor.shape,
+            dtype=tensor.dtype,
+            data=f"{data.dtype}{list(data.shape)}",
+        )
+    if tensor.quantization is not None:
+        _check_quantization(tensor, tensor.quantization)
+
+
+def _check_quantization(tensor: Tensor, quant: Quantization) -> None:
+    scale, zero = quant.scale, quant.zero_point
+    if scale.size == 0 or scale.size != zero.size:
+        raise GraphError("GRF-014", tensor=tensor.name, scales=scale.size, zeros=zero.size)
+    if not (np.isfinite(scale).all() and (scale > 0).all()):
+        worst = scale[~(np.isfinite(scale) & (scale > 0))][0]
+        raise GraphError("GRF-015", tensor=tensor.name, scale=worst)
+    if quant.axis is None:
+        if scale.size != 1:
+            raise GraphError("GRF-016", tensor=tensor.name, scales=scale.size)
+    elif not 0 <= quant.axis < len(tensor.shape) or scale.size != tensor.shape[quant.axis]:
+        raise GraphError(
+            "GRF-017",
+            tensor=tensor.name,
+            axis=quant.axis,
+            scales=scale.size,
+            shape=tensor.shape,
+        )
+    if tensor.dtype.is_float or tensor.dtype is DType.BOOL:
+        raise GraphError("GRF-018", tensor=tensor.name, dtype=tensor.dtype)
+    low, high = tensor.dtype.limits
+    if (zero < low).any() or (zero > high).any():
+        raise GraphError(
+            "GRF-019", tensor=tensor.name, zero=int(zero[0]), dtype=tensor.dtype
+        )
+
+
+def _check_node(graph: Graph, node: Node) -> None:
+    entry = SCHEMAS.get(node.op)
+    if entry is None:
+        raise GraphError("GRF-020", node=node.name, op=node.op)
+    if not isinstance(node.attrs, entry.attrs):
+        raise GraphError(
+            "GRF-021", node=node.name, op=node.op, attrs=type(node.attrs).__name__
+        )
+    for name in (*node.input_names, *node.outputs):
+        if name not in graph.tensors:
+            raise GraphError("GRF-022", node=node.name, tensor=name)
+    most = math.inf if entry.variadic else entry.required + entry.optional
+    present = sum(1 for name in node.inputs[: entry.required] if name is not None)
+    if present < entry.required or len(node.inputs) > most:
+        raise GraphError("GRF-023", node=node.name, op=node.op, count=len(node.inputs))
+    try:
+        shapes = entry.infer(graph.input_tensors(node), node.attrs)
+    except ShapeMismatch as error:
+        raise GraphError("GRF-024", node=node.name, op=node.op, reason=str(error)) from None
+    actual = [tensor.shape for tensor in graph.output_tensors(node)]
+    if shapes != actual:
+        raise GraphError("GRF-025", node=node.name, op=node.op, inferred=shapes, stated=actual)

@@ -1,0 +1,59 @@
+"""Reading a model file of any supported format."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from npuforge.errors import ModelError, UsageError
+from npuforge.graph import Graph, verify
+
+MAX_FILE_BYTES = 1 << 30
+"""Largest model file npuforge opens."""
+
+
+def load_model(path: str | os.PathLike[str]) -> Graph:
+    """Read a TFLite or ONNX file and verify the graph.
+
+    The format is taken from the content, not from the file's name.
+
+    Raises:
+        UsageError: there is no such file.
+        ModelError: the file is empty, damaged or no model.
+        UnsupportedError: the model uses something npuforge does not take.
+        GraphError: the graph in the file breaks a rule.
+    """
+    file = Path(path)
+    content = read_model_bytes(file)
+    if content[4:8] == b"TFL3":
+        from npuforge.importers.tflite.importer import import_tflite
+
+        graph = import_tflite(content, file.stem, str(file))
+    else:
+        from npuforge.importers.onnx.importer import import_onnx
+
+        graph = import_onnx(content, file.stem, str(file))
+    verify(graph)
+    return graph
+
+
+def read_model_bytes(path: Path) -> bytes:
+    """The content of a model file.
+
+    Raises:
+        UsageError: there is no such file, or it is a folder.
+        ModelError: it is empty, too large or not readable.
+    """
+    if not path.exists():
+        raise UsageError("IMP-001", path=path)
+    if path.is_dir():
+        raise UsageError("IMP-002", path=path)
+    try:
+        size = path.stat().st_size
+        if size == 0:
+            raise ModelError("IMP-003", path=path)
+        if size > MAX_FILE_BYTES:
+            raise ModelError("IMP-005", path=path, size=size, limit=MAX_FILE_BYTES)
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelError("IMP-006", path=path, reason=error.strerror or str(error)) from None

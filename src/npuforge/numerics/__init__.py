@@ -1,0 +1,45 @@
+"""The numerics room: arithmetic contracts and the Graph executor."""
+
+from npuforge.numerics.binding import BINDERS, bind, with_contract
+from npuforge.numerics.call import Arg, ConstArg, KernelCall, TensorArg, View
+from npuforge.numerics.executor import (
+    Executor,
+    check_input,
+    first_fit,
+    random_inputs,
+    run_graph,
+    storage_roots,
+)
+from npuforge.numerics.program import (
+    CONST_SPACE,
+    ConstantPool,
+    PlacedOperand,
+    PlacedStep,
+    build_program,
+    kernel_table,
+    param_words,
+)
+
+__all__ = [
+    "BINDERS",
+    "CONST_SPACE",
+    "Arg",
+    "ConstArg",
+    "ConstantPool",
+    "Executor",
+    "KernelCall",
+    "PlacedOperand",
+    "PlacedStep",
+    "TensorArg",
+    "View",
+    "bind",
+    "build_program",
+    "check_input",
+    "first_fit",
+    "kernel_table",
+    "param_words",
+    "random_inputs",
+    "run_graph",
+    "storage_roots",
+    "with_contract",
+]
