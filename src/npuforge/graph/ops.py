@@ -65,7 +65,9 @@ def _rank(tensor: Tensor, rank: int, what: str) -> Shape:
     return tensor.shape
 
 
-def window_count(size: int, kernel: int, stride: int, dilation: int, before: int, after: int) -> int:
+def window_count(
+    size: int, kernel: int, stride: int, dilation: int, before: int, after: int
+) -> int:
     """Number of positions of a sliding window along one axis, in elements."""
     span = (kernel - 1) * dilation + 1
     if min(kernel, stride, dilation) < 1 or before < 0 or after < 0:
@@ -239,11 +241,7 @@ def _concat(inputs: Inputs, attrs: at.Attrs) -> list[Shape]:
             m != n for i, (m, n) in enumerate(zip(first, other, strict=True)) if i != a.axis
         ):
             raise ShapeMismatch(f"shapes {first} and {other} differ outside axis {a.axis}")
-    return [
-        tuple(
-            sum(s[i] for s in shapes) if i == a.axis else n for i, n in enumerate(first)
-        )
-    ]
+    return [tuple(sum(s[i] for s in shapes) if i == a.axis else n for i, n in enumerate(first))]
 
 
 def _resize(inputs: Inputs, attrs: at.Attrs) -> list[Shape]:
@@ -276,9 +274,7 @@ def _entries() -> tuple[OpSchema, ...]:
     ]
     return (
         OpSchema("conv2d", at.ConvAttrs, 2, _conv2d, optional=1, macs=_conv_macs),
-        OpSchema(
-            "depthwise_conv2d", at.ConvAttrs, 2, _depthwise, optional=1, macs=_depthwise_macs
-        ),
+        OpSchema("depthwise_conv2d", at.ConvAttrs, 2, _depthwise, optional=1, macs=_depthwise_macs),
         OpSchema(
             "fully_connected",
             at.FullyConnectedAttrs,

@@ -105,9 +105,7 @@ def _check_quantization(tensor: Tensor, quant: Quantization) -> None:
         raise GraphError("GRF-018", tensor=tensor.name, dtype=tensor.dtype)
     low, high = tensor.dtype.limits
     if (zero < low).any() or (zero > high).any():
-        raise GraphError(
-            "GRF-019", tensor=tensor.name, zero=int(zero[0]), dtype=tensor.dtype
-        )
+        raise GraphError("GRF-019", tensor=tensor.name, zero=int(zero[0]), dtype=tensor.dtype)
 
 
 def _check_node(graph: Graph, node: Node) -> None:
@@ -115,9 +113,7 @@ def _check_node(graph: Graph, node: Node) -> None:
     if entry is None:
         raise GraphError("GRF-020", node=node.name, op=node.op)
     if not isinstance(node.attrs, entry.attrs):
-        raise GraphError(
-            "GRF-021", node=node.name, op=node.op, attrs=type(node.attrs).__name__
-        )
+        raise GraphError("GRF-021", node=node.name, op=node.op, attrs=type(node.attrs).__name__)
     for name in (*node.input_names, *node.outputs):
         if name not in graph.tensors:
             raise GraphError("GRF-022", node=node.name, tensor=name)

@@ -142,9 +142,7 @@ def bind_quantize(graph: Graph, node: Node) -> list[KernelCall]:
         return bind_table(graph, node)
     require_int8(node, y)
     if x.dtype is not DType.FLOAT32:
-        raise UnsupportedError(
-            "NUM-001", node=node.name, op=node.op, tensor=x.name, dtype=x.dtype
-        )
+        raise UnsupportedError("NUM-001", node=node.name, op=node.op, tensor=x.name, dtype=x.dtype)
     params = {
         "count": x.size,
         "out_zero": y.quant.z,

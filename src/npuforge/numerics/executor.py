@@ -168,9 +168,7 @@ def check_input(tensor: Tensor, value: Array | None) -> None:
             tensor.shape[i] for i in (0, 3, 1, 2)
         )
         code = "INP-005" if swapped else "INP-004"
-        raise UsageError(
-            code, tensor=tensor.name, want=list(tensor.shape), got=list(value.shape)
-        )
+        raise UsageError(code, tensor=tensor.name, want=list(tensor.shape), got=list(value.shape))
 
 
 def first_fit(

@@ -52,7 +52,9 @@ def param_words(kernel: str, params: Mapping[str, int | float]) -> list[int]:
     if names != set(params):
         raise ValueError(f"{kernel}: fields {sorted(names ^ set(params))} do not match")
     return [
-        struct.unpack("<i", struct.pack("<f", params[name]))[0] if kind == "f" else int(params[name])
+        struct.unpack("<i", struct.pack("<f", params[name]))[0]
+        if kind == "f"
+        else int(params[name])
         for kind, name in fields
     ]
 

@@ -25,7 +25,9 @@ Int = npt.NDArray[np.int64]
 def stored_values(dtype: DType) -> Int:
     """The value of each stored byte 0..255 of an 8-bit type."""
     bytes_ = np.arange(256, dtype=np.int64)
-    return bytes_ if dtype is DType.UINT8 else bytes_.astype(np.uint8).view(np.int8).astype(np.int64)
+    return (
+        bytes_ if dtype is DType.UINT8 else bytes_.astype(np.uint8).view(np.int8).astype(np.int64)
+    )
 
 
 def unary_table(node: Node, x: Tensor, y: Tensor) -> npt.NDArray[np.uint8]:

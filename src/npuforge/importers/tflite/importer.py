@@ -104,9 +104,7 @@ class _Importer(Context):
             return _unpack_int4(raw.data, raw.shape, name, self._path)
         want = count * dtype.nbytes
         if len(raw.data) != want:
-            raise ModelError(
-                "IMP-013", path=self._path, tensor=name, want=want, got=len(raw.data)
-            )
+            raise ModelError("IMP-013", path=self._path, tensor=name, want=want, got=len(raw.data))
         return np.frombuffer(raw.data, NUMPY_TYPES[dtype]).reshape(raw.shape)
 
     def _add_operator(self, op: RawOperator) -> None:

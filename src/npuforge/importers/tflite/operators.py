@@ -182,9 +182,7 @@ def _conv2d(ctx: Context, op: RawOperator) -> None:
     _, height, width, channels = _image(ctx, op, x)
     _, kernel_h, kernel_w, depth = _image(ctx, op, w)
     dilation = (options.DilationHFactor(), options.DilationWFactor())
-    stride, padding = _window(
-        ctx, op, options, (height, width), (kernel_h, kernel_w), dilation
-    )
+    stride, padding = _window(ctx, op, options, (height, width), (kernel_h, kernel_w), dilation)
     groups = channels // depth if depth else 1
     attrs = ConvAttrs(stride, dilation, padding, _activation(ctx, op, options), groups)
     ctx.add(op, "conv2d", attrs)
@@ -198,9 +196,7 @@ def _depthwise_conv2d(ctx: Context, op: RawOperator) -> None:
     _, height, width, _ = _image(ctx, op, x)
     _, kernel_h, kernel_w, _ = _image(ctx, op, w)
     dilation = (options.DilationHFactor(), options.DilationWFactor())
-    stride, padding = _window(
-        ctx, op, options, (height, width), (kernel_h, kernel_w), dilation
-    )
+    stride, padding = _window(ctx, op, options, (height, width), (kernel_h, kernel_w), dilation)
     attrs = ConvAttrs(stride, dilation, padding, _activation(ctx, op, options))
     ctx.add(op, "depthwise_conv2d", attrs)
 
