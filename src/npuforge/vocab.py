@@ -63,11 +63,11 @@ class Contract(StrEnum):
     EXACT = "exact"
     """Data movement and comparisons: no arithmetic, nothing to round."""
     TFLITE_REFERENCE = "tflite_reference"
-    """LiteRT's reference kernels: doubling high multiply, then a rounding shift, half away from zero;
-    fully connected layers multiply by a double and round half away from zero."""
+    """LiteRT's reference kernels: doubling high multiply, then a rounding shift, half away from
+    zero; fully connected layers multiply by a double and round half away from zero."""
     TFLITE_MICRO = "tflite_micro"
-    """tflite-micro's reference kernels: as tflite_reference, with the doubling high multiply in fully
-    connected layers too."""
+    """tflite-micro's reference kernels: as tflite_reference, with the doubling high multiply in
+    fully connected layers too."""
     ONNX_QLINEAR = "onnx_qlinear"
     """rint(float32(accumulator) * float32 scale), half to even."""
     FLOAT32 = "float32"

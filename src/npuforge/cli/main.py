@@ -10,8 +10,8 @@ import sys
 import typer
 
 from npuforge import __version__
-from npuforge.cli import VERBS
 from npuforge.cli.common import print_error
+from npuforge.cli.verbs import VERBS
 from npuforge.errors import NpuforgeError
 
 app = typer.Typer(

@@ -1,4 +1,4 @@
-"""Attribute records of the operators: frozen, fully resolved, no defaults that depend on a file format.
+"""Attribute records of the operators: frozen, fully resolved, free of any file format.
 
 Padding is always explicit numbers, axes are never negative, shapes are static.
 """
@@ -22,6 +22,9 @@ class Attrs:
 @dataclass(frozen=True)
 class NoAttrs(Attrs):
     """An operator without attributes."""
+
+
+NO_ATTRS = NoAttrs()
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from npuforge.graph.attrs import Attrs, NoAttrs
+from npuforge.graph.attrs import NO_ATTRS, Attrs
 from npuforge.vocab import Contract, DType
 
 Array = npt.NDArray[np.generic]
@@ -155,7 +155,7 @@ class Node:
     op: str
     inputs: tuple[str | None, ...]
     outputs: tuple[str, ...]
-    attrs: Attrs = NoAttrs()
+    attrs: Attrs = NO_ATTRS
     contract: Contract = Contract.EXACT
 
     @property

@@ -1,8 +1,8 @@
 """The message catalogue: every user-facing sentence, keyed by code.
 
 One folder a language, one file a room in it. ``en`` is complete; the other languages have the same
-keys and placeholders (a test compares them). The language is taken from ``NPUFORGE_LANG``, else from ``LC_ALL``,
-``LC_MESSAGES`` or ``LANG``.
+keys and placeholders (a test compares them). The language is taken from ``NPUFORGE_LANG``, else
+from ``LC_ALL``, ``LC_MESSAGES`` or ``LANG``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def language() -> str:
 
 @cache
 def catalogue(lang: str) -> Mapping[str, Mapping[str, str]]:
-    """All entries of one language: code -> {"message": ..., "hint": ...}; labels have only a message."""
+    """All entries of one language by code; a label has a message only, an error a hint too."""
     entries: dict[str, Mapping[str, str]] = {}
     for path in sorted((_FOLDER / lang).glob("*.toml")):
         with path.open("rb") as file:

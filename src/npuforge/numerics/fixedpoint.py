@@ -1,6 +1,6 @@
 """Fixed-point arithmetic of the tflite_reference contract, vectorised over numpy arrays.
 
-These functions make tables and constants at build time; the kernels in ``runtime/src/arith.h`` apply
+These functions make tables and constants at build time; the kernels (``runtime/src/arith.h``) apply
 the same rules to data. Rules: TensorFlow Lite's reference kernels (double-rounding form) and the
 gemmlowp fixed-point functions they call. Values are int64 arrays that hold int32 numbers.
 """
@@ -44,7 +44,7 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
 
 def round_half_away(value: float) -> int:
     """Nearest integer, ties away from zero (C's round)."""
-    return int(math.floor(value + 0.5)) if value >= 0 else int(math.ceil(value - 0.5))
+    return math.floor(value + 0.5) if value >= 0 else math.ceil(value - 0.5)
 
 
 def doubling_high_mul(a: Int, b: Int | int) -> Int:
@@ -67,7 +67,7 @@ def rounding_shift(value: Int, exponent: int) -> Int:
 
 
 def requantize(value: Int, multiplier: int, shift: int) -> Int:
-    """value * multiplier * 2**(shift - 31) in the double-rounding form; int32 wrap on the left shift."""
+    """value * multiplier * 2**(shift - 31), rounded twice; the left shift wraps to int32."""
     shifted = _wrap32(np.asarray(value, np.int64) << max(shift, 0))
     return rounding_shift(doubling_high_mul(shifted, multiplier), max(-shift, 0))
 
@@ -78,7 +78,8 @@ def _wrap32(value: Int) -> Int:
 
 def shift_left_saturated(value: Int, exponent: int) -> Int:
     """value * 2**exponent, saturated to int32."""
-    return np.clip(value << exponent, INT32_MIN, INT32_MAX)
+    result: Int = np.clip(value << exponent, INT32_MIN, INT32_MAX)
+    return result
 
 
 # exp(-2**k) in Q0.31 for k = -2 .. 4, the steps of the barrel shifter

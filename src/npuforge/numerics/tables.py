@@ -64,7 +64,8 @@ def _rescale(node: Node, q: Int, x: Tensor, y: Tensor) -> Int:
 def _relu(node: Node, q: Int, x: Tensor, y: Tensor) -> Int:
     multiplier, shift = quantize_multiplier(float(x.quant.s / y.quant.s))
     low, high = activation_range(y, Activation(node.op))
-    return np.clip(requantize(q - x.quant.z, multiplier, shift) + y.quant.z, low, high)
+    result: Int = np.clip(requantize(q - x.quant.z, multiplier, shift) + y.quant.z, low, high)
+    return result
 
 
 def _logistic(node: Node, q: Int, x: Tensor, y: Tensor) -> Int:
@@ -116,7 +117,7 @@ _MAKERS: dict[tuple[str, Contract], Callable[[Node, Int, Tensor, Tensor], Int]] 
 
 
 def softmax_exp_table(x: Tensor, beta: float) -> tuple[npt.NDArray[np.int32], int]:
-    """exp of minus the stored difference to the maximum, in Q0.31, and the smallest difference used.
+    """exp of minus the stored difference to the maximum (Q0.31), and the smallest one used.
 
     TensorFlow Lite scales differences into Q5.26; what falls below its range counts as zero.
     """
