@@ -56,8 +56,9 @@ void nf_lut_8(const nf_view *v, const void *params)
     const uint8_t *x = v[0].data;
     const uint8_t *table = v[1].data;
     uint8_t *y = v[2].data;
-    for (int32_t i = 0; i < p->count; ++i)
-        y[i] = table[x[i]];
+    for (int32_t row = 0; row < p->rows; ++row, x += p->x_row, y += p->y_row)
+        for (int32_t i = 0; i < p->count; ++i)
+            y[i] = table[x[i]];
 }
 
 void nf_quantize_f32_s8(const nf_view *v, const void *params)

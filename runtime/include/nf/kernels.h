@@ -58,8 +58,9 @@ extern "C" {
 /* x [rows, depth], table int32[256] (exp of minus the index, Q0.31), y */
 #define NF_PARAMS_softmax_s8(I, F) I(rows) I(depth) I(diff_min)
 
-/* x, table[256] indexed by the stored byte, y; any unary operator on 8-bit elements */
-#define NF_PARAMS_lut_8(I, F) I(count)
+/* x, table[256] indexed by the stored byte, y; any unary operator on rows of 8-bit elements;
+ * row distances in bytes */
+#define NF_PARAMS_lut_8(I, F) I(rows) I(count) I(x_row) I(y_row)
 /* x, y */
 #define NF_PARAMS_quantize_f32_s8(I, F) I(count) I(out_zero) F(scale) I(half_even)
 #define NF_PARAMS_dequantize_s8_f32(I, F) I(count) I(in_zero) F(scale)

@@ -176,6 +176,8 @@ class Graph:
         outputs: names of the network's outputs, in the model file's order.
         source: where the graph came from ("tflite", "onnx", or "" for a built one).
         added_transposes: transposes the importer had to insert to get to NHWC.
+        source_axes: for tensors whose axes are in another order than in the file: axis i of the
+            tensor is axis source_axes[name][i] in the file.
     """
 
     name: str
@@ -185,6 +187,7 @@ class Graph:
     outputs: tuple[str, ...]
     source: str = ""
     added_transposes: int = 0
+    source_axes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @cached_property
     def producers(self) -> Mapping[str, Node]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from npuforge.errors import UnsupportedError
@@ -130,9 +128,9 @@ def bind_table(graph: Graph, node: Node) -> list[KernelCall]:
     """Any unary operator on 8-bit elements, through a table of 256 results."""
     x, y = graph.tensor(node.inputs[0]), graph.tensor(node.outputs[0])
     table = unary_table(node, x, y)
-    flat = math.prod(x.shape)
     args = (reads(x), const("table", table, np.uint8), writes(y))
-    return [KernelCall("lut_8", args, {"count": flat})]
+    params = {"rows": 1, "count": x.size, "x_row": x.size, "y_row": x.size}
+    return [KernelCall("lut_8", args, params)]
 
 
 def bind_quantize(graph: Graph, node: Node) -> list[KernelCall]:

@@ -23,7 +23,8 @@ from npuforge.graph import (
     TransposeAttrs,
 )
 from npuforge.numerics.bind_linear import require_int8
-from npuforge.numerics.call import KernelCall, View, const, reads, writes
+from npuforge.numerics.call import Arg, KernelCall, View, const, reads, writes
+from npuforge.numerics.tables import requantize_table
 from npuforge.vocab import Activation
 
 MAX_TRANSPOSE_RANK = 6
@@ -69,13 +70,17 @@ def bind_concat(graph: Graph, node: Node) -> list[KernelCall]:
     offset = 0
     for name in node.inputs:
         x = graph.tensor(name)
-        if y.quantization is not None and not y.quantization.same_as(x.quantization):
-            raise UnsupportedError("NUM-006", node=node.name, op=node.op, a=x.name, b=y.name)
         part = math.prod(x.shape[attrs.axis :])
         source = View.strided((1, 1, outer, part), (0, 0, part, 1), element)
         target = View.strided((1, 1, outer, part), (0, 0, row, 1), element, offset * element)
-        args = (reads(x, source), writes(y, target))
-        calls.append(KernelCall("copy", args, {"element": element}))
+        if y.quantization is None or y.quantization.same_as(x.quantization):
+            args: tuple[Arg, ...] = (reads(x, source), writes(y, target))
+            calls.append(KernelCall("copy", args, {"element": element}))
+        else:
+            table = requantize_table(node, x, y)
+            args = (reads(x, source), const("table", table, np.uint8), writes(y, target))
+            params = {"rows": outer, "count": part, "x_row": part, "y_row": row}
+            calls.append(KernelCall("lut_8", args, params))
         offset += part
     return calls
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +50,15 @@ def unary_table(node: Node, x: Tensor, y: Tensor) -> npt.NDArray[np.uint8]:
     low, high = y.dtype.limits
     values = np.clip(maker(node, stored_values(x.dtype), x, y), low, high)
     return (values & 0xFF).astype(np.uint8)
+
+
+def requantize_table(node: Node, x: Tensor, y: Tensor) -> npt.NDArray[np.uint8]:
+    """The table that moves 8-bit values of a node's input to the scale of its output.
+
+    Raises:
+        UnsupportedError: a type or contract without such a table.
+    """
+    return unary_table(replace(node, op="quantize"), x, y)
 
 
 def _table_contract(contract: Contract) -> Contract:

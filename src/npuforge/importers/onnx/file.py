@@ -1,0 +1,176 @@
+"""An ONNX file as plain records: nodes, constants and the interface, nothing interpreted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from npuforge.errors import ModelError, NpuforgeError, UnsupportedError
+from npuforge.graph import Array
+
+OPSETS = (11, 23)
+"""First and last version of the standard operators that are read."""
+MAX_NODES = 65_000
+
+AttrValue = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Array
+
+
+@dataclass(frozen=True, eq=False)
+class RawNode:
+    """One ONNX node; `index` is its position in the file."""
+
+    index: int
+    name: str
+    op: str
+    domain: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, AttrValue]
+
+
+@dataclass(frozen=True)
+class RawValue:
+    """An input or output of the network; a dimension without a number is None."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...] | None
+
+
+@dataclass(frozen=True, eq=False)
+class RawOnnx:
+    """An ONNX file."""
+
+    name: str
+    opset: int
+    nodes: tuple[RawNode, ...]
+    constants: Mapping[str, Array]
+    inputs: tuple[RawValue, ...]
+    outputs: tuple[RawValue, ...]
+
+
+def read_onnx(content: bytes, path: str) -> RawOnnx:
+    """Read a whole ONNX file.
+
+    Raises:
+        ModelError: not an ONNX file, or a damaged one.
+        UnsupportedError: data outside of the file, an unknown opset, or subgraphs.
+    """
+    try:
+        return _read(content, path)
+    except NpuforgeError:
+        raise
+    except Exception as error:  # protobuf and onnx raise many types on damaged files
+        reason = f"{type(error).__name__}: {error}"
+        raise ModelError("IMP-008", path=path, reason=reason) from None
+
+
+def _read(content: bytes, path: str) -> RawOnnx:
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(content)
+    except DecodeError:
+        model.Clear()
+    if not model.HasField("graph") or not model.opset_import:
+        raise ModelError("IMP-007", path=path, start=repr(content[:8]))
+    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    opset = max(versions, default=0)
+    if not OPSETS[0] <= opset <= OPSETS[1]:
+        raise UnsupportedError("IMP-034", path=path, version=opset, low=OPSETS[0], high=OPSETS[1])
+    graph = model.graph
+    if len(graph.node) > MAX_NODES or graph.sparse_initializer:
+        raise ModelError("IMP-008", path=path, reason=f"{len(graph.node)} nodes")
+    constants = {item.name: _array(item, path) for item in graph.initializer}
+    nodes = []
+    for index, node in enumerate(graph.node):
+        attrs = {item.name: _attribute(item, node, path) for item in node.attribute}
+        if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
+            constants[node.output[0]] = _constant(attrs)
+            continue
+        name = node.name or f"{node.op_type}_{index}"
+        nodes.append(
+            RawNode(
+                index,
+                name,
+                node.op_type,
+                "" if node.domain == "ai.onnx" else node.domain,
+                tuple(node.input),
+                tuple(node.output),
+                attrs,
+            )
+        )
+    inputs = tuple(_value(item) for item in graph.input if item.name not in constants)
+    return RawOnnx(
+        graph.name,
+        opset,
+        tuple(nodes),
+        constants,
+        inputs,
+        tuple(_value(item) for item in graph.output),
+    )
+
+
+def _array(tensor: Any, path: str) -> Array:
+    from onnx import TensorProto, numpy_helper
+
+    if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
+        where = next((e.value for e in tensor.external_data if e.key == "location"), "?")
+        raise UnsupportedError("IMP-033", path=path, tensor=tensor.name, location=where)
+    if any(n < 0 for n in tensor.dims) or math.prod(tensor.dims) > 1 << 31:
+        raise ModelError("IMP-008", path=path, reason=f"{tensor.name} has shape {tensor.dims}")
+    array: Array = np.array(numpy_helper.to_array(tensor))
+    return array
+
+
+def _constant(attrs: Mapping[str, AttrValue]) -> Array:
+    for key, dtype in (
+        ("value", None),
+        ("value_float", np.float32),
+        ("value_floats", np.float32),
+        ("value_int", np.int64),
+        ("value_ints", np.int64),
+    ):
+        if key in attrs:
+            return np.asarray(attrs[key], dtype)
+    raise ValueError("Constant without a numeric value")
+
+
+def _attribute(item: Any, node: Any, path: str) -> AttrValue:
+    from onnx import AttributeProto
+
+    if item.type == AttributeProto.INT:
+        return int(item.i)
+    if item.type == AttributeProto.FLOAT:
+        return float(item.f)
+    if item.type == AttributeProto.STRING:
+        return str(item.s.decode("utf-8", "replace"))
+    if item.type == AttributeProto.INTS:
+        return tuple(int(v) for v in item.ints)
+    if item.type == AttributeProto.FLOATS:
+        return tuple(float(v) for v in item.floats)
+    if item.type == AttributeProto.STRINGS:
+        return tuple(v.decode("utf-8", "replace") for v in item.strings)
+    if item.type == AttributeProto.TENSOR:
+        return _array(item.t, path)
+    place = node.name or (node.output[0] if node.output else "?")
+    raise UnsupportedError("IMP-030", path=path, node=place, op=node.op_type)
+
+
+def _value(item: Any) -> RawValue:
+    import onnx
+
+    tensor = item.type.tensor_type
+    dtype = "?"
+    if tensor.elem_type:
+        dtype = str(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)))
+    shape = None
+    if tensor.HasField("shape"):
+        shape = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
+    return RawValue(item.name, dtype, shape)
