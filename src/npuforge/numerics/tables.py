@@ -99,7 +99,8 @@ def _float_function(
     def make(node: Node, q: Int, x: Tensor, y: Tensor) -> Int:
         real = x.quant.s * (q - x.quant.z).astype(np.float32)
         scaled = function(real) / y.quant.s
-        return np.rint(np.clip(scaled, -1e6, 1e6)).astype(np.int64) + y.quant.z
+        rounded: Int = np.rint(np.clip(scaled, -1e6, 1e6)).astype(np.int64)
+        return rounded + y.quant.z
 
     return make
 

@@ -384,7 +384,7 @@ def _pool(importer: Importer, node: RawNode, op: str) -> None:
         raise importer.refuse(node, f"kernel {kernel} with {len(node.outputs)} outputs")
     window = (kernel[0], kernel[1])
     stride, dilation, padding = window_padding(
-        node, tensor.shape[1:3], window, ceil=bool(integer(node, "ceil_mode", 0))
+        node, (tensor.shape[1], tensor.shape[2]), window, ceil=bool(integer(node, "ceil_mode", 0))
     )
     if dilation != (1, 1):
         raise importer.refuse(node, f"dilation {dilation}")

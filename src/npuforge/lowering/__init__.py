@@ -1,0 +1,23 @@
+"""The lowering room: a mapped graph as ordered steps over buffers."""
+
+from npuforge.lowering.lower import lower
+from npuforge.lowering.schedule import (
+    Buffer,
+    BufferKind,
+    Lifetime,
+    Schedule,
+    Step,
+    StepOperand,
+    TensorPlace,
+)
+
+__all__ = [
+    "Buffer",
+    "BufferKind",
+    "Lifetime",
+    "Schedule",
+    "Step",
+    "StepOperand",
+    "TensorPlace",
+    "lower",
+]

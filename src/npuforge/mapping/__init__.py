@@ -1,0 +1,36 @@
+"""The mapping room: which accelerator runs each node, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingType
+from dataclasses import dataclass
+
+from npuforge.accelerators import Placement, accelerator
+from npuforge.graph import Graph
+from npuforge.targets import Target
+
+__all__ = ["Mapping", "map_graph"]
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """The placement of every node.
+
+    Attributes:
+        backend: "cpu" when everything runs on the Cortex-M.
+        placements: by node name, in execution order.
+    """
+
+    backend: str
+    placements: MappingType[str, Placement]
+
+
+def map_graph(graph: Graph, target: Target) -> Mapping:
+    """Place every node with backend `cpu`: the Cortex-M runs the whole network."""
+    cpu = accelerator(target.accelerators[0])
+    placements = {}
+    for node in graph.nodes:
+        placement = cpu.place(graph, node, target)
+        assert placement is not None
+        placements[node.name] = placement
+    return Mapping("cpu", placements)

@@ -1,0 +1,120 @@
+"""What a target is: pools, operating points, unit counts, as validated data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Reach(StrEnum):
+    """Who can access a pool."""
+
+    CPU = "cpu"
+    NPU = "npu"
+    DMA = "dma"
+
+
+class Use(StrEnum):
+    """What a pool holds."""
+
+    ACTIVATIONS = "activations"
+    WEIGHTS = "weights"
+    SYSTEM = "system"
+
+
+@dataclass(frozen=True)
+class Pool:
+    """One memory.
+
+    Attributes:
+        name: as ST's tools or the board's manual call it.
+        base: first address.
+        size: bytes.
+        width: bus width in bytes.
+        ratio: accelerator clocks for one clock of the memory's bus.
+        reach: who can access it.
+        cacheable: whether the CPU's data cache may hold it.
+        use: what it holds.
+        external: outside of the chip.
+        writable: False for flash.
+    """
+
+    name: str
+    base: int
+    size: int
+    width: int
+    ratio: float
+    reach: tuple[Reach, ...]
+    cacheable: bool
+    use: Use
+    external: bool = False
+    writable: bool = True
+
+    @property
+    def end(self) -> int:
+        """First address behind the pool."""
+        return self.base + self.size
+
+    @property
+    def clocks_per_byte(self) -> float:
+        """Accelerator clocks for one byte of a full-width access."""
+        return self.ratio / self.width
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """Clocks in MHz and core voltage; 0 where a target has no such clock or it is not known."""
+
+    name: str
+    cpu_mhz: float
+    npu_mhz: float = 0.0
+    npu_ram_mhz: float = 0.0
+    bus_mhz: float = 0.0
+    flash_mhz: float = 0.0
+    core_millivolt: float = 0.0
+
+
+@dataclass(frozen=True)
+class Target:
+    """A board.
+
+    Attributes:
+        name: what `--target` takes.
+        title: shown in reports.
+        core: the CPU, as compilers name it.
+        accelerators: packages of `npuforge.accelerators` that the chip has, CPU first.
+        cache_line: bytes of a CPU data cache line.
+        buffer_alignment: alignment of a buffer shared between CPU and accelerator, in bytes.
+        pools: all memories, in order of address preference for activations.
+        operating_points: by name; "nominal" always exists.
+        units: accelerator units by kind.
+        emulated_by: target on which the CPU side runs under emulation, "" for itself.
+    """
+
+    name: str
+    title: str
+    core: str
+    accelerators: tuple[str, ...]
+    cache_line: int
+    buffer_alignment: int
+    pools: tuple[Pool, ...]
+    operating_points: Mapping[str, OperatingPoint]
+    units: Mapping[str, int]
+    emulated_by: str
+
+    def pool(self, name: str) -> Pool:
+        """A pool by name; KeyError when there is none."""
+        for pool in self.pools:
+            if pool.name == name:
+                return pool
+        raise KeyError(name)
+
+    def pools_for(self, use: Use) -> tuple[Pool, ...]:
+        """The pools that hold one kind of data, in the order of preference."""
+        return tuple(pool for pool in self.pools if pool.use is use)
+
+    @property
+    def has_npu(self) -> bool:
+        """Whether the chip has an accelerator beside its CPU."""
+        return len(self.accelerators) > 1
