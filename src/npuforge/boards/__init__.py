@@ -1,5 +1,16 @@
 """The boards room: run something somewhere - host, emulator, serial."""
 
 from npuforge.boards.host import HostBoard, RunResult, placed_steps
+from npuforge.boards.qemu import QemuBoard
+from npuforge.boards.toolchain import Toolchain, build_project, find_toolchain, missing_tools
 
-__all__ = ["HostBoard", "RunResult", "placed_steps"]
+__all__ = [
+    "HostBoard",
+    "QemuBoard",
+    "RunResult",
+    "Toolchain",
+    "build_project",
+    "find_toolchain",
+    "missing_tools",
+    "placed_steps",
+]

@@ -1,0 +1,66 @@
+/* A network as generated code describes it, and the calls that run it. */
+#ifndef NF_NETWORK_H
+#define NF_NETWORK_H
+
+#include "nf/nf.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NF_MAX_RANK 8
+
+typedef enum nf_dtype {
+    NF_INT8, NF_UINT8, NF_INT16, NF_INT32, NF_INT64, NF_FLOAT16, NF_FLOAT32, NF_BOOL
+} nf_dtype;
+
+/* An input or output: where it lies, its shape, and real = scale * (stored - zero_point). A scale
+ * of 0 means that the tensor is not quantised. */
+typedef struct nf_io {
+    const char *name;
+    nf_dtype dtype;
+    uint8_t space;
+    uint8_t rank;
+    uint32_t offset;
+    uint32_t bytes;
+    int32_t dims[NF_MAX_RANK];
+    float scale;
+    int32_t zero_point;
+} nf_io;
+
+/* A tensor that can be read after the step that finishes it, for comparing layer by layer. */
+typedef struct nf_capture {
+    uint32_t step;
+    uint32_t space;
+    uint32_t offset;
+    uint32_t bytes;
+} nf_capture;
+
+typedef struct nf_network {
+    const char *name;
+    nf_program program;
+    uint8_t *const *spaces;
+    uint32_t space_count;
+    const nf_io *inputs;
+    uint32_t input_count;
+    const nf_io *outputs;
+    uint32_t output_count;
+    const nf_capture *captures;
+    uint32_t capture_count;
+} nf_network;
+
+/* Address of an input or output; NULL when there is none with this number. Inputs may be
+ * overwritten by a run: fill them again before the next one. */
+uint8_t *nf_network_input(const nf_network *network, uint32_t index);
+const uint8_t *nf_network_output(const nf_network *network, uint32_t index);
+
+/* One inference. Returns 0, or -1 when the step table is not valid. */
+int nf_network_run(const nf_network *network, nf_hook hook, void *context);
+
+/* Index of the largest element of an int8, uint8 or float32 output; -1 for other types. */
+int32_t nf_network_argmax(const nf_network *network, uint32_t output);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

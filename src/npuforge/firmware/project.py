@@ -1,0 +1,92 @@
+"""The C project: generated network, runtime, board support, linker script, build files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from npuforge import __version__, _native
+from npuforge.firmware.network import (
+    Network,
+    network_header,
+    network_source,
+    networks_header,
+    networks_source,
+    weights_assembly,
+)
+from npuforge.graph import Array
+from npuforge.memory.linker import linker_script, place_sections
+from npuforge.targets import Target
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True, eq=False)
+class KnownAnswer:
+    """An input of a network and the outputs the host computed for it."""
+
+    inputs: Mapping[str, Array]
+    outputs: Mapping[str, Array]
+
+
+def runtime_folder() -> Path:
+    """Where the C sources of the runtime are: beside the extension that was built from them."""
+    return Path(_native.__file__).parent / "runtime"
+
+
+def project_files(
+    networks: Sequence[Network], answers: Sequence[KnownAnswer], machine: Target, title: str
+) -> dict[str, bytes]:
+    """All files of a firmware project by relative path.
+
+    Args:
+        networks: what to deploy; their plans may be for a board that `machine` emulates.
+        answers: one known answer a network.
+        machine: target the project is linked for.
+        title: heading of generated files.
+
+    Raises:
+        PlanError: the plans do not fit the machine.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    sections = place_sections([(n.name, n.plan) for n in networks], machine)
+    files: dict[str, bytes] = {
+        "board/link.ld": linker_script(sections, machine, title).encode(),
+        "network/networks.h": networks_header().encode(),
+        "network/networks.c": networks_source(networks).encode(),
+    }
+    for network, answer in zip(networks, answers, strict=True):
+        base = f"network/{network.name}"
+        files[f"{base}.h"] = network_header(network).encode()
+        files[f"{base}.c"] = network_source(network).encode()
+        files[f"{base}_weights.S"] = weights_assembly(network).encode()
+        files[f"{base}_weights.bin"] = network.plan.image.tobytes()
+        files[f"{base}_answer.bin"] = b"".join(
+            values[name].tobytes()
+            for values, names in (
+                (answer.inputs, network.graph.inputs),
+                (answer.outputs, network.graph.outputs),
+            )
+            for name in names
+        )
+    for folder, source in (("board", machine.name), ("app", "app"), ("cmake", "cmake")):
+        for path in sorted((_TEMPLATES / source).iterdir()):
+            files[f"{folder}/{path.name}"] = path.read_bytes()
+    runtime = runtime_folder()
+    for path in sorted(runtime.rglob("*.[ch]")):
+        files[f"runtime/{path.relative_to(runtime).as_posix()}"] = path.read_bytes()
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    values = {
+        "title": title,
+        "version": __version__,
+        "project": networks[0].name,
+        "networks": [network.name for network in networks],
+        "machine": machine.name,
+    }
+    for name in ("CMakeLists.txt", "README.md"):
+        files[name] = environment.get_template(f"{name}.j2").render(values).encode()
+    return files

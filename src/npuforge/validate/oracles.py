@@ -1,0 +1,92 @@
+"""The oracles: independent implementations that say what a network's tensors must be.
+
+Frameworks are imported only here and only when an oracle is made.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from npuforge.errors import ToolError
+from npuforge.graph import Array, Graph
+
+
+class Oracle(Protocol):
+    """Something that computes the true tensors of a network."""
+
+    @property
+    def name(self) -> str:
+        """Name and version, as reports show it."""
+
+    def tensors(
+        self, inputs: Mapping[str, Array], ours: Mapping[str, Array]
+    ) -> Mapping[str, Array]:
+        """The true tensors for one sample.
+
+        Args:
+            inputs: the network's inputs.
+            ours: tensors that npuforge computed; an oracle that checks layer by layer feeds each
+                layer with them.
+        """
+
+
+def oracle_for(graph: Graph, content: bytes) -> Oracle:
+    """The oracle of the model file's format.
+
+    Raises:
+        ToolError: the package it needs is not installed.
+    """
+    if graph.source == "tflite":
+        _require("ai_edge_litert", "ai-edge-litert")
+        return LiteRtReference(graph, content)
+    _require("onnxruntime", "onnxruntime")
+    from npuforge.validate.onnx_layers import OnnxRuntimeLayers
+
+    return OnnxRuntimeLayers(graph, content)
+
+
+def _require(module: str, package: str) -> None:
+    if importlib.util.find_spec(module) is None:
+        raise ToolError("VAL-001", package=package)
+
+
+class LiteRtReference:
+    """LiteRT's interpreter with the reference kernels: the oracle of tflite_reference.
+
+    The default interpreter must never be used: its XNNPACK kernels round differently.
+    """
+
+    def __init__(self, graph: Graph, content: bytes) -> None:
+        from importlib.metadata import version
+
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+        self.name = f"LiteRT {version('ai-edge-litert')} reference kernels"
+        self._graph = graph
+        self._interpreter: Any = Interpreter(
+            model_content=content,
+            experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
+            experimental_preserve_all_tensors=True,
+        )
+        self._interpreter.allocate_tensors()
+        self._inputs = [d["index"] for d in self._interpreter.get_input_details()]
+        made = {name for node in graph.nodes for name in node.outputs}
+        self._indices: dict[str, int] = {}
+        seen: set[str] = set()
+        for detail in self._interpreter.get_tensor_details():
+            name = detail["name"]
+            # of tensors with equal names the first is known by its plain name
+            if name in made and name not in seen:
+                self._indices[name] = detail["index"]
+            seen.add(name)
+
+    def tensors(
+        self, inputs: Mapping[str, Array], ours: Mapping[str, Array]
+    ) -> Mapping[str, Array]:
+        """Every tensor of one run from the given inputs."""
+        for name, index in zip(self._graph.inputs, self._inputs, strict=True):
+            self._interpreter.set_tensor(index, inputs[name])
+        self._interpreter.invoke()
+        return {n: self._interpreter.get_tensor(i) for n, i in self._indices.items()}
