@@ -23,8 +23,9 @@ LAYERS = (
     ("memory", "cost", "quantize"),
     ("explore", "firmware", "boards"),
     ("validate", "doctor"),
-    ("pipeline", "api"),
+    ("pipeline",),
     ("report",),
+    ("api",),
     ("cli",),
 )
 LAYER_OF = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

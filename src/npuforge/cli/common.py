@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,8 @@ from npuforge.errors import NpuforgeError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from npuforge.validate import Validation
 
 
 def console(*, messages: bool = False) -> Console:
@@ -59,10 +61,60 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
 
 
 @contextmanager
-def progress(text: str, *, quiet: bool = False) -> Iterator[None]:
-    """A spinner on standard error while something takes its time; silent when not a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield
+def progress(label: str) -> Iterator[Callable[[str], None]]:
+    """A spinner on standard error while something takes its time; silent when not a terminal.
+
+    Yields:
+        A function that shows what is being done now.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _: None
         return
-    with console(messages=True).status(text):
-        yield
+    with console(messages=True).status(label) as status:
+        yield lambda stage: status.update(f"{label}: {stage}")
+
+
+def note_image_range(notes: Sequence[str]) -> None:
+    """Say which range of real numbers was guessed for pictures."""
+    from npuforge.messages import text
+
+    for value in notes:
+        print_warning(text("RPT-guessed-range", range=value))
+
+
+def print_validation(validation: Validation) -> None:
+    """What was compared with what, the first difference, and the verdict."""
+    from npuforge.report import verdict
+
+    print_table(
+        "validation",
+        ("executed on", "compared with", "result", ">tensors", ">values", ">mismatches"),
+        [
+            (
+                check.where,
+                check.reference,
+                check.status.value.replace("_", " "),
+                *(
+                    (
+                        len(check.comparison.tensors) * check.comparison.samples,
+                        sum(entry.values for entry in check.comparison.tensors),
+                        check.comparison.mismatches,
+                    )
+                    if check.comparison is not None
+                    else ("", "", "")
+                ),
+            )
+            for check in validation.checks
+        ],
+    )
+    out = console()
+    for check in validation.checks:
+        first = check.comparison.first_divergence if check.comparison is not None else None
+        if first is not None:
+            steps = ", ".join(f"{k:+d}: {v}" for k, v in first.histogram.items())
+            out.print(
+                f"{check.where}: first difference in {first.tensor} "
+                f"({first.op}, {first.contract}): {first.mismatches} of {first.values} values, steps {steps or first.largest}",
+                markup=False,
+            )
+    out.print(verdict(validation), markup=False)

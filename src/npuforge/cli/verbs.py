@@ -4,4 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-VERBS: dict[str, Callable[..., None]] = {}
+from npuforge.cli import analyze, deploy, run, targets, validate
+
+VERBS: dict[str, Callable[..., None]] = {
+    "analyze": analyze.command,
+    "deploy": deploy.command,
+    "run": run.command,
+    "validate": validate.command,
+    "targets": targets.command,
+}

@@ -1,7 +1,7 @@
 """Error metrics between a reference and a result, as ST's validation reports define them.
 
-r is the reference, p the result, both as real numbers (dequantised); e = r - p. The definitions were
-checked against published ST Edge AI reports, so that numbers can be laid side by side.
+r is the reference, p the result, both as real numbers (dequantised); e = r - p. The definitions
+were checked against published ST Edge AI reports, so that numbers can be laid side by side.
 """
 
 from __future__ import annotations

@@ -1,0 +1,478 @@
+"""The Python side of the command line: one function a verb, same names, same options."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from npuforge.boards import (
+    HostBoard,
+    QemuBoard,
+    Toolchain,
+    build_project,
+    find_toolchain,
+    missing_tools,
+)
+from npuforge.errors import ToolError, UsageError
+from npuforge.firmware import KnownAnswer, Network, capture_order, identifier, project_files
+from npuforge.graph import Array, Graph
+from npuforge.importers import load_model, read_model_bytes
+from npuforge.messages import text
+from npuforge.numerics import Executor, random_inputs, with_contract
+from npuforge.pipeline import PlannedModel, System, plan_system
+from npuforge.report import new_folder, write_file
+from npuforge.report.deployment import deployment_files, write_deployment
+from npuforge.targets import Target, load_target, target_names
+from npuforge.tasks import ImageRange, Samples, load_samples
+from npuforge.validate import (
+    Check,
+    Status,
+    Validation,
+    check_emulated,
+    check_host,
+    dequantized,
+    not_run,
+    oracle_for,
+)
+from npuforge.vocab import Contract
+
+PathLike = str | os.PathLike[str]
+Tick = Callable[[str], None]
+
+RANDOM_SAMPLES = 10
+SEED = 42
+"""Number of random samples and seed that validation uses when no input is given."""
+
+
+def parse_contract(name: str | None) -> Contract | None:
+    """A contract by name; None stays None.
+
+    Raises:
+        UsageError: there is none with this name.
+    """
+    if name is None:
+        return None
+    try:
+        return Contract(name)
+    except ValueError:
+        raise UsageError("NUM-016", contract=name, known=", ".join(Contract)) from None
+
+
+def load_graph(model: PathLike, contract: str | None = None) -> Graph:
+    """Read a model and put it under a contract, if one is named."""
+    graph = load_model(model)
+    chosen = parse_contract(contract)
+    return graph if chosen is None else with_contract(graph, chosen)
+
+
+def run_model(
+    model: PathLike,
+    inputs: Sequence[PathLike],
+    *,
+    contract: str | None = None,
+    capture: str | Sequence[str] = (),
+    real: bool = False,
+    image_range: str | None = None,
+) -> dict[str, Array]:
+    """Run a model on the host and return its outputs.
+
+    Args:
+        model: TFLite or ONNX file.
+        inputs: one .npz, or one .npy, .csv or picture an input, in the model's order.
+        contract: arithmetic for all integer nodes; None keeps that of the file format.
+        capture: names of further tensors to return, or "all".
+        real: arrays hold real numbers; outputs are returned as real numbers too.
+        image_range: "0..1", "-1..1" or "0..255": what black and white are to the network.
+
+    Returns:
+        Arrays by tensor name, outputs first in the model's order. Where the input had a sample
+        axis, so have the results.
+
+    Raises:
+        NpuforgeError: the model or an input cannot be used.
+    """
+    graph = load_graph(model, contract)
+    samples = load_samples(
+        [Path(path) for path in inputs],
+        graph,
+        real=real,
+        image_range=parse_image_range(image_range),
+    )
+    return run_samples(graph, samples, capture=capture, real=real)
+
+
+def parse_image_range(name: str | None) -> ImageRange | None:
+    """An image range by name; None stays None.
+
+    Raises:
+        UsageError: there is none with this name.
+    """
+    if name is None:
+        return None
+    try:
+        return ImageRange(name)
+    except ValueError:
+        raise UsageError("INP-013", value=name, known=", ".join(ImageRange)) from None
+
+
+def run_samples(
+    graph: Graph,
+    samples: Samples,
+    *,
+    capture: str | Sequence[str] = (),
+    real: bool = False,
+    tick: Tick | None = None,
+) -> dict[str, Array]:
+    """Run a graph on samples; see `run_model`."""
+    wanted = _wanted(graph, capture)
+    executor = Executor(graph, capture=len(wanted) > len(graph.outputs))
+    results = []
+    for number, sample in enumerate(samples.samples):
+        executor.run(sample)
+        found = executor.read(wanted)
+        if real:
+            found = {n: dequantized(graph.tensors[n], a) for n, a in found.items()}
+        results.append(found)
+        if tick is not None:
+            tick(f"{number + 1} / {len(samples.samples)}")
+    return samples.join(results)
+
+
+def save_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write results as .npz, or a single result as .npy, atomically.
+
+    Raises:
+        UsageError: the file cannot be written, or .npy was asked for several arrays.
+    """
+    buffer = io.BytesIO()
+    if path.suffix.lower() == ".npy":
+        if len(arrays) != 1:
+            raise UsageError("OUT-004", path=path, count=len(arrays))
+        np.save(buffer, next(iter(arrays.values())), allow_pickle=False)
+    else:
+        # written by hand: tensor names may be anything, np.savez takes them as keywords
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+    write_file(path, buffer.getvalue())
+
+
+def run_document(
+    graph: Graph, arrays: Mapping[str, Array], samples: int, output: Path | None
+) -> dict[str, Any]:
+    """A summary of results as a JSON document."""
+    tensors = []
+    for name, array in arrays.items():
+        numbers = array.astype(np.float64)
+        tensors.append(
+            {
+                "tensor": name,
+                "dtype": str(array.dtype),
+                "shape": list(array.shape),
+                "min": float(numbers.min(initial=np.inf)),
+                "max": float(numbers.max(initial=-np.inf)),
+                "mean": float(numbers.mean()) if array.size else 0.0,
+                "argmax": int(numbers.argmax()) if array.size else -1,
+            }
+        )
+    return {
+        "schema": "npuforge.run/1",
+        "model": graph.name,
+        "samples": samples,
+        "output": None if output is None else str(output),
+        "tensors": tensors,
+    }
+
+
+def _wanted(graph: Graph, capture: str | Sequence[str]) -> list[str]:
+    known = [name for node in graph.nodes for name in node.outputs]
+    names: Iterable[str] = [capture] if isinstance(capture, str) else capture
+    if "all" in names and "all" not in known:
+        names = known
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise UsageError("INP-014", tensor=unknown[0], model=graph.name)
+    return list(dict.fromkeys([*graph.outputs, *names]))
+
+
+def analyze_model(
+    model: PathLike, target: str, *, contract: str | None = None
+) -> tuple[PlannedModel, Target]:
+    """Everything that is known of a deployment without running anything.
+
+    Raises:
+        NpuforgeError: the model cannot be read, computed or placed on the target.
+    """
+    board = load_target(target)
+    planned = plan_system(System((Path(model),), board, parse_contract(contract)))
+    return planned.models[0], board
+
+
+def check_clock(target: Target, clock: str) -> str:
+    """The name of an operating point that the target has.
+
+    Raises:
+        UsageError: it has none with this name.
+    """
+    if clock not in target.operating_points:
+        known = ", ".join(target.operating_points)
+        raise UsageError("TGT-003", target=target.name, point=clock, known=known)
+    return clock
+
+
+@dataclass(frozen=True, eq=False)
+class ValidationInputs:
+    """Samples for a validation, and in words where they came from."""
+
+    samples: tuple[Mapping[str, Array], ...]
+    origin: str
+
+
+def validation_inputs(
+    graph: Graph,
+    valinput: Sequence[PathLike] = (),
+    *,
+    random_samples: int | None = None,
+    image_range: str | None = None,
+    real: bool = False,
+) -> ValidationInputs:
+    """Random samples with a fixed seed, then the given ones.
+
+    Args:
+        graph: the network.
+        valinput: input files; see `run_model`.
+        random_samples: how many random ones; 10 when None.
+        image_range: see `run_model`.
+        real: see `run_model`.
+    """
+    count = RANDOM_SAMPLES if random_samples is None else random_samples
+    rng = np.random.default_rng(SEED)
+    samples = [random_inputs(graph, rng) for _ in range(count)]
+    parts = [text("VAL-random", count=count, seed=SEED)] if count else []
+    if valinput:
+        given = load_samples(
+            [Path(path) for path in valinput],
+            graph,
+            real=real,
+            image_range=parse_image_range(image_range),
+        )
+        samples += [dict(sample) for sample in given.samples]
+        names = ", ".join(Path(path).name for path in valinput)
+        parts.append(text("VAL-given", count=len(given.samples), files=names))
+    if not samples:
+        raise UsageError("VAL-002")
+    return ValidationInputs(tuple(samples), "; ".join(parts))
+
+
+def host_check(model: PlannedModel, inputs: ValidationInputs) -> Check:
+    """Compare the host run of a plan with the oracle of the model's format."""
+    host = HostBoard(model.graph, model.schedule, model.plan)
+    try:
+        oracle = oracle_for(model.graph, read_model_bytes(model.path))
+    except ToolError as error:
+        return not_run(host.name, text("VAL-oracle"), error.message)
+    return check_host(model.graph, host, inputs.samples, oracle)
+
+
+def validate_model(
+    model: PathLike,
+    target: str = "mps3-an547",
+    *,
+    mode: str = "host",
+    valinput: Sequence[PathLike] = (),
+    random_samples: int | None = None,
+    image_range: str | None = None,
+    real: bool = False,
+    contract: str | None = None,
+) -> tuple[PlannedModel, Validation]:
+    """Compare every tensor of a model with its oracle, on the host and if asked in the emulator.
+
+    Args:
+        model: TFLite or ONNX file.
+        target: board the plan is made for.
+        mode: "host", or "target" for the emulated Cortex-M55 too.
+        valinput: input files beside the random samples.
+        random_samples: number of random samples; 10 when None.
+        image_range: see `run_model`.
+        real: see `run_model`.
+        contract: see `run_model`.
+
+    Raises:
+        NpuforgeError: the model cannot be used, or in mode "target" a tool is missing.
+    """
+    planned, board = analyze_model(model, target, contract=contract)
+    inputs = validation_inputs(
+        planned.graph,
+        valinput,
+        random_samples=random_samples,
+        image_range=image_range,
+        real=real,
+    )
+    checks = [host_check(planned, inputs)]
+    instructions: tuple[int, ...] = ()
+    if mode == "target":
+        tools = find_toolchain()
+        with TemporaryDirectory(prefix="npuforge-") as name:
+            project = Path(name) / "firmware"
+            write_project(project, planned, inputs, board)
+            build_project(project, project / "build", tools)
+            check, instructions = emulated_check(planned, inputs, project / "build", tools)
+            checks.append(check)
+    elif mode != "host":
+        raise UsageError("VAL-003", mode=mode)
+    return planned, Validation(tuple(checks), False, inputs.origin, instructions)
+
+
+def write_project(
+    folder: Path, model: PlannedModel, inputs: ValidationInputs, board: Target
+) -> None:
+    """Write the firmware project of a model for the machine that can run it here."""
+    machine = load_target(board.emulated_by or board.name)
+    sample = inputs.samples[-1]
+    outputs = HostBoard(model.graph, model.schedule, model.plan).run(sample).outputs
+    network = Network(identifier(model.graph.name), model.graph, model.schedule, model.plan)
+    title = f"{model.graph.name} on {machine.name}"
+    files = project_files([network], [KnownAnswer(sample, outputs)], machine, title)
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def emulated_check(
+    model: PlannedModel, inputs: ValidationInputs, build: Path, tools: Toolchain
+) -> tuple[Check, tuple[int, ...]]:
+    """Run the built firmware in the emulator: known answer, every tensor, instruction counts."""
+    order = capture_order(model.schedule)
+    board = QemuBoard(model.graph, model.schedule, order, build, 0, tools)
+    host = HostBoard(model.graph, model.schedule, model.plan)
+    board.known_answer()
+    check = check_emulated(model.graph, board, inputs.samples, host)
+    return check, board.count_instructions(inputs.samples[-1])
+
+
+@dataclass(frozen=True, eq=False)
+class Deployment:
+    """The result of `deploy_model`.
+
+    Attributes:
+        folder: the bundle.
+        model: the planned model.
+        target: the board.
+        validation: what was executed and compared.
+        notes: what the user should know, in words.
+    """
+
+    folder: Path
+    model: PlannedModel
+    target: Target
+    validation: Validation
+    notes: tuple[str, ...]
+
+
+def deploy_model(
+    model: PathLike,
+    target: str,
+    output: PathLike,
+    *,
+    clock: str = "nominal",
+    valinput: Sequence[PathLike] = (),
+    random_samples: int | None = None,
+    image_range: str | None = None,
+    contract: str | None = None,
+    emulate: str = "auto",
+    force: bool = False,
+    tick: Tick | None = None,
+) -> Deployment:
+    """The main job: from a model file to a validated firmware project and a report.
+
+    Args:
+        model: TFLite or ONNX file.
+        target: board name or description file.
+        output: folder of the bundle; it appears complete or not at all.
+        clock: operating point.
+        valinput: input files beside the random samples; the last sample becomes the known answer.
+        random_samples: number of random samples; 10 when None.
+        image_range: see `run_model`.
+        contract: see `run_model`.
+        emulate: "auto" runs the emulator where its tools are, "on" insists, "off" skips it.
+        force: replace an existing folder.
+        tick: called with the name of each stage as it begins.
+
+    Raises:
+        NpuforgeError: whatever a stage refuses; nothing is left behind then.
+    """
+    say = tick or (lambda _: None)
+    tools = _emulator(emulate)
+    folder = Path(output)
+    with new_folder(folder, replace=force) as work:
+        say(text("DEP-plan"))
+        planned, board = analyze_model(model, target, contract=contract)
+        check_clock(board, clock)
+        inputs = validation_inputs(
+            planned.graph,
+            valinput,
+            random_samples=random_samples,
+            image_range=image_range,
+        )
+        say(text("DEP-host"))
+        checks = [host_check(planned, inputs)]
+        write_project(work / "firmware", planned, inputs, board)
+        instructions: tuple[int, ...] = ()
+        notes = []
+        if tools is None:
+            reason = _no_emulator(emulate)
+            notes.append(reason)
+            checks.append(not_run("qemu mps3-an547", "host run", reason))
+        else:
+            say(text("DEP-build"))
+            with TemporaryDirectory(prefix="npuforge-") as build:
+                build_project(work / "firmware", Path(build), tools)
+                say(text("DEP-emulate"))
+                check, instructions = emulated_check(planned, inputs, Path(build), tools)
+                checks.append(check)
+                copy_images(Path(build), work / "firmware" / "images")
+        validation = Validation(tuple(checks), False, inputs.origin, instructions)
+        say(text("DEP-report"))
+        files = deployment_files(planned, board, clock, validation)
+        write_deployment(work, files, planned, board, clock, validation, tools)
+    notes += [check.reason for check in checks if check.status is Status.NOT_RUN]
+    return Deployment(folder, planned, board, validation, tuple(dict.fromkeys(notes)))
+
+
+def copy_images(build: Path, folder: Path) -> None:
+    """Keep the linked images and their maps."""
+    folder.mkdir()
+    for path in sorted(build.glob("*.elf")):
+        shutil.copy2(path, folder / path.name)
+        shutil.copy2(path.with_suffix(".map"), folder / path.with_suffix(".map").name)
+
+
+def _emulator(emulate: str) -> Toolchain | None:
+    if emulate not in ("auto", "on", "off"):
+        raise UsageError("DEP-001", value=emulate)
+    if emulate == "off" or (emulate == "auto" and missing_tools()):
+        return None
+    return find_toolchain()
+
+
+def _no_emulator(emulate: str) -> str:
+    if emulate == "off":
+        return text("DEP-off")
+    return text("DEP-missing", tools=", ".join(missing_tools()))
+
+
+def iter_targets() -> Iterator[Target]:
+    """All targets that come with npuforge."""
+    for name in target_names():
+        yield load_target(name)

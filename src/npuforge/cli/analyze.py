@@ -1,0 +1,76 @@
+"""`npuforge analyze`: what a deployment will be, without running anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from npuforge.pipeline import PlannedModel
+
+
+def command(
+    model: Path = typer.Argument(help="TFLite or ONNX file."),
+    target: str = typer.Option("stm32n6570-dk", "--target", "-t", help="Board or its .toml file."),
+    clock: str = typer.Option("nominal", help="Operating point of the target."),
+    contract: str | None = typer.Option(
+        None, help="Arithmetic of integer nodes; default: the file's."
+    ),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Every node with its contract."),
+    as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
+) -> None:
+    """Read, map, lower and plan a model; show operators, work and memory."""
+    from npuforge import api
+    from npuforge.cli.common import print_json, progress
+    from npuforge.report import analysis_document
+
+    with progress("analyzing"):
+        planned, board = api.analyze_model(model, target, contract=contract)
+        api.check_clock(board, clock)
+    if as_json:
+        print_json(analysis_document(planned, board, clock))
+        return
+    _print(planned, board.title, verbose)
+
+
+def _print(model: PlannedModel, title: str, verbose: bool) -> None:
+    from npuforge.cli.common import console, print_table
+    from npuforge.graph import format_graph, macs
+    from npuforge.report import human_bytes, human_count
+
+    graph, plan = model.graph, model.plan
+    gap = "proved minimal" if plan.proved_optimal else f"{plan.gap:.1%} above the lower bound"
+    rows = [
+        ("model", f"{graph.name} ({graph.source}), {len(graph.nodes)} nodes"),
+        ("target", title),
+        ("work", f"{human_count(model.cost.macs)} multiply-accumulates an inference"),
+        ("weights", f"{human_bytes(plan.image.size)} in {plan.weights.name}"),
+        ("activations", f"{human_bytes(plan.activation_bytes)}, {gap}"),
+        *(
+            ("", f"{human_bytes(region.used)} of {human_bytes(region.size)} in {region.name}")
+            for region in plan.regions
+        ),
+        ("peak at", model.schedule.steps[plan.peak_step].node if model.schedule.steps else "-"),
+        ("added transposes", graph.added_transposes),
+    ]
+    print_table("", ("", ""), rows)
+    work: dict[tuple[str, str], list[int]] = {}
+    for node in graph.nodes:
+        kind = model.mapping.placements[node.name].kind.value.replace("_", " ")
+        entry = work.setdefault((node.op, kind), [0, 0])
+        entry[0] += 1
+        entry[1] += macs(graph, node)
+    console().print()
+    print_table(
+        "operators",
+        ("operator", "runs as", ">nodes", ">MAC", ">share"),
+        [
+            (op, kind, count, human_count(n), f"{n / max(model.cost.macs, 1):.1%}")
+            for (op, kind), (count, n) in sorted(work.items(), key=lambda item: -item[1][1])
+        ],
+    )
+    if verbose:
+        console().print()
+        console().print(format_graph(graph), markup=False, soft_wrap=True)
