@@ -35,6 +35,16 @@ def command(
     _print(planned, board.title, verbose)
 
 
+def _peak(model: PlannedModel) -> str:
+    from npuforge.graph import short_name
+
+    steps = model.schedule.steps
+    if not steps:
+        return "-"
+    step = steps[model.plan.peak_step]
+    return f"step {model.plan.peak_step}, {step.op} {short_name(step.node)}"
+
+
 def _print(model: PlannedModel, title: str, verbose: bool) -> None:
     from npuforge.cli.common import console, print_table
     from npuforge.graph import format_graph, macs
@@ -52,7 +62,7 @@ def _print(model: PlannedModel, title: str, verbose: bool) -> None:
             ("", f"{human_bytes(region.used)} of {human_bytes(region.size)} in {region.name}")
             for region in plan.regions
         ),
-        ("peak at", model.schedule.steps[plan.peak_step].node if model.schedule.steps else "-"),
+        ("peak at", _peak(model)),
         ("added transposes", graph.added_transposes),
     ]
     print_table("", ("", ""), rows)

@@ -113,8 +113,9 @@ def print_validation(validation: Validation) -> None:
         if first is not None:
             steps = ", ".join(f"{k:+d}: {v}" for k, v in first.histogram.items())
             out.print(
-                f"{check.where}: first difference in {first.tensor} "
-                f"({first.op}, {first.contract}): {first.mismatches} of {first.values} values, steps {steps or first.largest}",
+                f"{check.where}: first difference in {first.tensor} ({first.op}, "
+                f"{first.contract}): {first.mismatches} of {first.values} values, "
+                f"steps {steps or first.largest}",
                 markup=False,
             )
     out.print(verdict(validation), markup=False)

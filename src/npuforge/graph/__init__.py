@@ -21,7 +21,7 @@ from npuforge.graph.attrs import (
     TransposeAttrs,
 )
 from npuforge.graph.ops import SCHEMAS, OpSchema, is_view, macs, schema
-from npuforge.graph.text import format_graph
+from npuforge.graph.text import format_graph, short_name
 from npuforge.graph.types import NUMPY_TYPES, Array, Graph, Node, Quantization, Shape, Tensor
 from npuforge.graph.verify import verify
 
@@ -57,5 +57,6 @@ __all__ = [
     "is_view",
     "macs",
     "schema",
+    "short_name",
     "verify",
 ]

@@ -35,6 +35,12 @@ def format_quantization(quant: Quantization | None) -> str:
     return f" q(axis {quant.axis}, {low:.4g}..{high:.4g}{zeros})"
 
 
+def short_name(name: str, limit: int = 48) -> str:
+    """A name that fits a table: the first of the names a converter joined, its end kept."""
+    first = name.split(";", 1)[0] or name
+    return first if len(first) <= limit else "…" + first[-(limit - 1) :]
+
+
 def _tensor(tensor: Tensor) -> str:
     dims = "x".join(str(n) for n in tensor.shape)
     return f"%{tensor.name}: {tensor.dtype}[{dims}]{format_quantization(tensor.quantization)}"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from npuforge import __version__
+from npuforge.graph import short_name
 from npuforge.report.documents import Document
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -28,6 +29,7 @@ def html_report(documents: dict[str, Document]) -> str:
     )
     environment.filters["bytes"] = human_bytes
     environment.filters["count"] = human_count
+    environment.filters["short"] = short_name
     environment.filters["sig"] = lambda value: _significant(value)
     return environment.get_template("report.html.j2").render(
         version=__version__,
@@ -141,13 +143,17 @@ def _region_svg(region: Document, buffers: list[Document], steps: int, peak: int
             f"<title>{escape(title)}</title></rect>"
         )
     middle = x(peak + 0.5)
+    first = ""
+    if middle > _LEFT + 130:
+        first = f'<text class="axis" x="{_LEFT}" y="{_HEIGHT - 8}">step 0</text>'
+    place = min(max(middle, _LEFT + 32), _WIDTH - 110)
     items.append(
         f'<line class="peak" x1="{middle:.1f}" x2="{middle:.1f}" y1="8"'
         f' y2="{_HEIGHT - _BOTTOM}"/>'
-        f'<text class="axis" x="{_LEFT}" y="{_HEIGHT - 8}">step 0</text>'
+        f"{first}"
         f'<text class="axis" x="{_WIDTH - 8}" y="{_HEIGHT - 8}" text-anchor="end">'
         f"step {steps - 2}</text>"
-        f'<text class="axis" x="{middle:.1f}" y="{_HEIGHT - 8}" text-anchor="middle">'
+        f'<text class="axis" x="{place:.1f}" y="{_HEIGHT - 8}" text-anchor="middle">'
         f"peak: step {peak}</text>"
     )
     label = f"{region['name']} at {region['base']:#010x}: {human_bytes(region['used'])} used"
