@@ -45,10 +45,10 @@ types: setup
 	$(BIN)/mypy
 
 docs: setup
-	$(BIN)/python -m npuforge.report.reference docs/reference
+	$(BIN)/python -m npuforge.cli.reference docs/reference
 
 check: lint types
-	$(BIN)/python -m npuforge.report.reference docs/reference --check
+	$(BIN)/python -m npuforge.cli.reference docs/reference --check
 	$(MAKE) test
 
 clean:

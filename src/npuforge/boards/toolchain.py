@@ -101,6 +101,8 @@ def build_project(folder: Path, build: Path, tools: Toolchain) -> None:
     Raises:
         ToolError: it does not configure, compile or link; the tool's output is kept.
     """
+    # CMake would look for a relative toolchain file in the build folder
+    folder, build = folder.resolve(), build.resolve()
     configure = [
         tools.cmake,
         "-S",

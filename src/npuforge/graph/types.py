@@ -85,7 +85,7 @@ class Quantization:
         return (
             other is not None
             and self.axis == other.axis
-            and np.array_equal(self.scale, other.scale)
+            and np.array_equal(self.scale, other.scale, equal_nan=True)
             and np.array_equal(self.zero_point, other.zero_point)
         )
 

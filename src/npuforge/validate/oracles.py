@@ -65,12 +65,15 @@ class LiteRtReference:
 
         self.name = f"LiteRT {version('ai-edge-litert')} reference kernels"
         self._graph = graph
-        self._interpreter: Any = Interpreter(
-            model_content=content,
-            experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
-            experimental_preserve_all_tensors=True,
-        )
-        self._interpreter.allocate_tensors()
+        try:
+            self._interpreter: Any = Interpreter(
+                model_content=mend_axes(content),
+                experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
+                experimental_preserve_all_tensors=True,
+            )
+            self._interpreter.allocate_tensors()
+        except (ValueError, RuntimeError) as error:
+            raise ToolError("VAL-004", oracle=self.name, reason=str(error)) from None
         self._inputs = [d["index"] for d in self._interpreter.get_input_details()]
         made = {name for node in graph.nodes for name in node.outputs}
         self._indices: dict[str, int] = {}
@@ -90,3 +93,29 @@ class LiteRtReference:
             self._interpreter.set_tensor(index, inputs[name])
         self._interpreter.invoke()
         return {n: self._interpreter.get_tensor(i) for n, i in self._indices.items()}
+
+
+def mend_axes(content: bytes) -> bytes:
+    """The file with the channel axis of one-dimensional tensors set to 0.
+
+    Older converters left the axis of bias tensors at that of the weights. It has no effect on the
+    arithmetic, but LiteRT refuses such files since it checks the field.
+    """
+    import tflite
+
+    mended = bytearray(content)
+    root = tflite.Model.GetRootAsModel(content, 0)
+    for i in range(root.SubgraphsLength()):
+        graph = root.Subgraphs(i)
+        for k in range(graph.TensorsLength()):
+            tensor = graph.Tensors(k)
+            quant = tensor.Quantization()
+            if quant is None or tensor.ShapeLength() != 1 or quant.QuantizedDimension() == 0:
+                continue
+            at = quant._tab.Pos + quant._tab.Offset(_QUANTIZED_DIMENSION)
+            mended[at : at + 4] = bytes(4)
+    return bytes(mended)
+
+
+# position of quantized_dimension in the virtual table of QuantizationParameters
+_QUANTIZED_DIMENSION = 16

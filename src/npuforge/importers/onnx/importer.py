@@ -7,7 +7,7 @@ node. Transposes are only made where an operator needs another order of the byte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -124,19 +124,9 @@ class Importer:
 
         for raw in self.model.inputs:
             self._add_input(raw.name, raw.dtype, raw.shape)
+        self._check_nodes(HANDLERS)
         for node in self.model.nodes:
-            handler = HANDLERS.get(node.op) if node.domain == "" else None
-            if handler is None:
-                raise UnsupportedError("IMP-030", path=self.path, node=node.name, op=node.op)
-            missing = [
-                name
-                for name in node.inputs
-                if name and name not in self.values and name not in self.constants
-            ]
-            if missing:
-                raise ModelError(
-                    "IMP-035", path=self.path, node=node.name, op=node.op, tensor=missing[0]
-                )
+            handler = HANDLERS[node.op]
             if node.index in self._absorbed:
                 self.values[node.outputs[0]] = self.values[node.inputs[0]]
                 continue
@@ -155,6 +145,19 @@ class Importer:
             added_transposes=self.added_transposes,
             source_axes=self._source_axes(),
         )
+
+    def _check_nodes(self, known: Collection[str]) -> None:
+        """Refuse unknown operators and inputs that nothing makes before anything is translated."""
+        made = {*self.values, *self.constants, ""}
+        for node in self.model.nodes:
+            if node.domain != "" or node.op not in known or not node.outputs:
+                raise UnsupportedError("IMP-030", path=self.path, node=node.name, op=node.op)
+            for name in node.inputs:
+                if name not in made:
+                    raise ModelError(
+                        "IMP-035", path=self.path, node=node.name, op=node.op, tensor=name
+                    )
+            made.update(node.outputs)
 
     def _source_axes(self) -> dict[str, Layout]:
         return {
@@ -187,16 +190,18 @@ class Importer:
             raise self.refuse_output(name, "is never made")
         value = self.values[name]
         value = self.as_float(self.in_layout(value, identity(len(value.layout))), name)
-        tensor = self.tensor_of(value)
-        if tensor.name != name and name not in self.tensors:
-            self._rename(tensor.name, name)
-            return name
-        return tensor.name
+        made = value.name
+        inputs = {raw.name for raw in self.model.inputs}
+        if made == name or made in inputs or made in self._outputs:
+            return made
+        if name in self.tensors:
+            # a quantised tensor on the way carries the name of the output
+            self._rename(name, self.fresh(f"{name}/stored"))
+        self._rename(made, name)
+        return name
 
     def _rename(self, old: str, new: str) -> None:
-        """Give a result the name the file gives the output, where nobody else reads the old one."""
-        if old in {raw.name for raw in self.model.inputs} or old in self._outputs:
-            return
+        """Give a tensor another name wherever it is mentioned."""
         tensor = self.tensors.pop(old)
         self.tensors[new] = Tensor(
             new, tensor.shape, tensor.dtype, tensor.quantization, tensor.data
