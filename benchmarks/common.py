@@ -1,0 +1,75 @@
+"""Shared by the benchmarks: timing as medians, tables on the terminal, results as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+
+
+def shared_folder() -> Path | None:
+    """The measurement data: NPUFORGE_SHARED, or a folder `shared` beside the checkout."""
+    stated = os.environ.get("NPUFORGE_SHARED")
+    candidates = [Path(stated)] if stated else [ROOT.parent / "shared"]
+    return next((path for path in candidates if (path / "models").is_dir()), None)
+
+
+def model_files(*names: str) -> list[Path]:
+    """Example networks, and files of the measurement data where it is present."""
+    found = [ROOT / "examples" / name / f"{name}.tflite" for name in names]
+    files = [path for path in found if path.is_file()]
+    shared = shared_folder()
+    if shared is not None:
+        files += [p for n in names for p in sorted((shared / "models").glob(f"{n}.*"))]
+    return files
+
+
+def median_seconds(call: Callable[[], object], runs: int) -> float:
+    """Median wall time of a call."""
+    times = []
+    for _ in range(runs):
+        begin = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times)
+
+
+def arguments(description: str) -> argparse.Namespace:
+    """The options every benchmark has."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--json", type=Path, help="file for the results")
+    parser.add_argument("--runs", type=int, default=3, help="repetitions; the median counts")
+    return parser.parse_args()
+
+
+def report(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], out: Path | None,
+           **facts: Any) -> None:  # fmt: skip
+    """Print a table and, if asked, store it."""
+    widths = [
+        max(len(str(column)), *(len(str(row[i])) for row in rows)) if rows else len(column)
+        for i, column in enumerate(columns)
+    ]
+    print(title)
+    for row in (columns, *rows):
+        print("  ".join(str(cell).ljust(width) for cell, width in zip(row, widths, strict=True)))
+    for name, value in facts.items():
+        print(f"{name.replace('_', ' ')}: {value}")
+    if out is not None:
+        document = {
+            "title": title,
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "machine": platform.machine(),
+            "rows": [dict(zip(columns, row, strict=True)) for row in rows],
+            **facts,
+        }
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
