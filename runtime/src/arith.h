@@ -19,6 +19,11 @@ NF_INLINE int32_t nf_clamp(int32_t v, int32_t low, int32_t high)
     return v < low ? low : v > high ? high : v;
 }
 
+NF_INLINE float nf_clampf(float v, float low, float high)
+{
+    return v < low ? low : v > high ? high : v;
+}
+
 /* High 32 bits of 2*a*b, rounded half away from zero before the shift, saturated. */
 NF_INLINE int32_t nf_doubling_high_mul(int32_t a, int32_t b)
 {
@@ -45,6 +50,14 @@ NF_INLINE int32_t nf_requantize(int32_t v, int32_t multiplier, int32_t shift)
     const int32_t right = shift > 0 ? 0 : -shift;
     const int32_t shifted = (int32_t)((uint32_t)v << left);
     return nf_rounding_shift(nf_doubling_high_mul(shifted, multiplier), right);
+}
+
+/* The 64-bit form used for int16 activations: a 15-bit multiplier and one rounding, half up. */
+NF_INLINE int32_t nf_requantize_wide(int64_t v, int32_t multiplier, int32_t shift)
+{
+    const int64_t reduced = multiplier < 0x7FFF0000 ? (multiplier + (1 << 15)) >> 16 : 0x7FFF;
+    const int32_t total = 15 - shift;
+    return (int32_t)((v * reduced + ((int64_t)1 << (total - 1))) >> total);
 }
 
 /* Shift left with saturation. */

@@ -1,38 +1,21 @@
-/* Convolution, depthwise convolution and fully connected layers on int8. */
+/* Convolution and depthwise convolution on int8, uint8, int16 and float32. */
 #include "nf/kernels.h"
+#include "rescale.h"
 #include "view.h"
 
-/* How an accumulator becomes an output byte: the contract of the node. */
-typedef struct rescale {
-    const int32_t *multiplier;
-    const int32_t *shift;
-    const float *scale;        /* float32 contract when not NULL */
-    const double *scale_wide;  /* double, half away from zero, when not NULL */
-    int32_t out_offset, act_min, act_max;
-} rescale;
-
-NF_INLINE int8_t finish(const rescale *r, int32_t acc, int32_t channel)
-{
-    int32_t q;
-    if (r->scale)
-        q = nf_round_half_even((float)acc * r->scale[channel], -512, 512);
-    else if (r->scale_wide)
-        q = nf_round_half_away_wide((double)acc * r->scale_wide[channel], -512, 512);
-    else
-        q = nf_requantize(acc, r->multiplier[channel], r->shift[channel]);
-    return (int8_t)nf_clamp(q + r->out_offset, r->act_min, r->act_max);
-}
-
-NF_INLINE int32_t dot(const int8_t *x, const int8_t *w, int32_t count, int32_t x_offset)
+NF_INLINE int32_t dot8(const uint8_t *x, const uint8_t *w, int32_t count, int32_t x_offset,
+                       int32_t w_offset, int is_unsigned)
 {
     int32_t acc = 0;
     for (int32_t i = 0; i < count; ++i)
-        acc += (x[i] + x_offset) * w[i];
+        acc += is_unsigned ? (x[i] + x_offset) * (w[i] + w_offset)
+                           : ((int8_t)x[i] + x_offset) * (int8_t)w[i];
     return acc;
 }
 
-NF_INLINE void conv2d(const nf_view *x, const int8_t *weights, const int32_t *bias,
-                      const nf_view *y, const nf_params_conv2d_s8 *p, const rescale *r)
+NF_INLINE void conv2d(const nf_view *x, const uint8_t *weights, const int32_t *bias,
+                      const nf_view *y, const nf_params_conv2d_s8 *p, const rescale *r,
+                      int is_unsigned, int32_t weight_offset)
 {
     const nf_shape *in = x->shape;
     const nf_shape *out = y->shape;
@@ -48,24 +31,26 @@ NF_INLINE void conv2d(const nf_view *x, const int8_t *weights, const int32_t *bi
                 const int32_t left = ox * p->stride_w - p->pad_left;
                 int32_t x_first, x_last;
                 nf_taps(left, p->kernel_w, p->dilation_w, in->w, &x_first, &x_last);
-                int8_t *dst = (int8_t *)nf_at(y, n, oy, ox);
+                uint8_t *dst = nf_at(y, n, oy, ox);
                 for (int32_t o = 0; o < out->c; ++o) {
-                    const int8_t *w = weights + (ptrdiff_t)o * p->kernel_h * row_bytes;
+                    const uint8_t *w = weights + (ptrdiff_t)o * p->kernel_h * row_bytes;
                     const int32_t channel = o / per_group * depth;
                     int32_t acc = bias[o];
                     for (int32_t ky = y_first; ky < y_last; ++ky)
                         for (int32_t kx = x_first; kx < x_last; ++kx)
-                            acc += dot((const int8_t *)nf_at(x, n, top + ky * p->dilation_h,
-                                                             left + kx * p->dilation_w) + channel,
-                                       w + ky * row_bytes + kx * depth, depth, p->in_offset);
-                    dst[o] = finish(r, acc, o);
+                            acc += dot8(nf_at(x, n, top + ky * p->dilation_h,
+                                              left + kx * p->dilation_w) + channel,
+                                        w + ky * row_bytes + kx * depth, depth, p->in_offset,
+                                        weight_offset, is_unsigned);
+                    dst[o] = nf_finish(r, acc, o);
                 }
             }
         }
 }
 
-NF_INLINE void depthwise(const nf_view *x, const int8_t *weights, const int32_t *bias,
-                         const nf_view *y, const nf_params_conv2d_s8 *p, const rescale *r)
+NF_INLINE void depthwise(const nf_view *x, const uint8_t *weights, const int32_t *bias,
+                         const nf_view *y, const nf_params_conv2d_s8 *p, const rescale *r,
+                         int is_unsigned, int32_t weight_offset)
 {
     const nf_shape *in = x->shape;
     const nf_shape *out = y->shape;
@@ -79,102 +64,187 @@ NF_INLINE void depthwise(const nf_view *x, const int8_t *weights, const int32_t 
                 const int32_t left = ox * p->stride_w - p->pad_left;
                 int32_t x_first, x_last;
                 nf_taps(left, p->kernel_w, p->dilation_w, in->w, &x_first, &x_last);
-                int8_t *dst = (int8_t *)nf_at(y, n, oy, ox);
+                uint8_t *dst = nf_at(y, n, oy, ox);
                 for (int32_t o = 0; o < out->c; ++o) {
                     int32_t acc = bias[o];
                     for (int32_t ky = y_first; ky < y_last; ++ky)
-                        for (int32_t kx = x_first; kx < x_last; ++kx) {
-                            const int8_t *src = (const int8_t *)nf_at(
-                                x, n, top + ky * p->dilation_h, left + kx * p->dilation_w);
-                            acc += (src[o / multiple] + p->in_offset) *
-                                   weights[(ky * p->kernel_w + kx) * out->c + o];
-                        }
-                    dst[o] = finish(r, acc, o);
+                        for (int32_t kx = x_first; kx < x_last; ++kx)
+                            acc += dot8(nf_at(x, n, top + ky * p->dilation_h,
+                                              left + kx * p->dilation_w) + o / multiple,
+                                        weights + (ky * p->kernel_w + kx) * out->c + o, 1,
+                                        p->in_offset, weight_offset, is_unsigned);
+                    dst[o] = nf_finish(r, acc, o);
                 }
             }
         }
 }
 
-NF_INLINE rescale fixed_rescale(const nf_view *v, const nf_params_conv2d_s8 *p)
+#define FIXED_RESCALE(v, p)                                                                        \
+    {(const int32_t *)(v)[3].data, (const int32_t *)(v)[4].data, NULL, NULL,                       \
+     (p)->out_offset, (p)->act_min, (p)->act_max}
+#define FLOAT_RESCALE(v, p)                                                                        \
+    {NULL, NULL, (const float *)(v)[3].data, NULL, (p)->out_offset, (p)->act_min, (p)->act_max}
+
+#define INT8_KERNELS(body, prefix)                                                                 \
+    void nf_##prefix##_s8(const nf_view *v, const void *params)                                    \
+    {                                                                                              \
+        const nf_params_conv2d_s8 *p = params;                                                     \
+        const rescale r = FIXED_RESCALE(v, p);                                                     \
+        body(&v[0], v[1].data, (const int32_t *)v[2].data, &v[5], p, &r, 0, 0);                    \
+    }                                                                                              \
+    void nf_##prefix##_s8_f32scale(const nf_view *v, const void *params)                           \
+    {                                                                                              \
+        const nf_params_conv2d_s8 *p = params;                                                     \
+        const rescale r = FLOAT_RESCALE(v, p);                                                     \
+        body(&v[0], v[1].data, (const int32_t *)v[2].data, &v[4], p, &r, 0, 0);                    \
+    }                                                                                              \
+    /* the parameters begin like those of the int8 kernel */                                       \
+    void nf_##prefix##_u8(const nf_view *v, const void *params)                                    \
+    {                                                                                              \
+        const nf_params_conv2d_s8 *p = params;                                                     \
+        const nf_params_conv2d_u8 *u = params;                                                     \
+        const rescale r = FIXED_RESCALE(v, p);                                                     \
+        body(&v[0], v[1].data, (const int32_t *)v[2].data, &v[5], p, &r, 1, u->weight_offset);     \
+    }
+
+INT8_KERNELS(conv2d, conv2d)
+INT8_KERNELS(depthwise, depthwise_conv2d)
+
+/* The same loops on other types: `product(a, b)` of an input and a weight element is summed up to
+ * `store(dst, acc, o)`. */
+#define TYPED_CONVOLUTION(name, depthwise_form, x_type, w_type, acc_type, bias_type, store)         \
+    void name(const nf_view *v, const void *params)                                                \
+    {                                                                                              \
+        const nf_view *x = &v[0], *y = &v[NF_OUT_##x_type];                                        \
+        const NF_PARAMS_##x_type *p = params;                                                      \
+        const nf_shape *in = x->shape, *out = y->shape;                                            \
+        const w_type *weights = (const w_type *)(const void *)v[1].data;                           \
+        const bias_type *bias = (const bias_type *)(const void *)v[2].data;                        \
+        const int32_t depth = depthwise_form ? 1 : in->c / p->groups;                              \
+        const int32_t per_group = depthwise_form ? out->c / in->c : out->c / p->groups;            \
+        for (int32_t n = 0; n < out->n; ++n)                                                       \
+            for (int32_t oy = out->y0; oy < out->y1; ++oy) {                                       \
+                const int32_t top = oy * p->stride_h - p->pad_top;                                 \
+                int32_t y_first, y_last;                                                           \
+                nf_taps(top, p->kernel_h, p->dilation_h, in->h, &y_first, &y_last);                \
+                for (int32_t ox = out->x0; ox < out->x1; ++ox) {                                   \
+                    const int32_t left = ox * p->stride_w - p->pad_left;                           \
+                    int32_t x_first, x_last;                                                       \
+                    nf_taps(left, p->kernel_w, p->dilation_w, in->w, &x_first, &x_last);           \
+                    x_type *dst = (x_type *)(void *)nf_at(y, n, oy, ox);                           \
+                    for (int32_t o = 0; o < out->c; ++o) {                                         \
+                        acc_type acc = 0;                                                          \
+                        for (int32_t ky = y_first; ky < y_last; ++ky)                              \
+                            for (int32_t kx = x_first; kx < x_last; ++kx) {                        \
+                                const x_type *src =                                                \
+                                    (const x_type *)(const void *)nf_at(                           \
+                                        x, n, top + ky * p->dilation_h, left + kx * p->dilation_w) \
+                                    + o / per_group * depth;                                       \
+                                const int32_t tap = ky * p->kernel_w + kx;                         \
+                                const w_type *w =                                                  \
+                                    depthwise_form                                                 \
+                                        ? weights + (ptrdiff_t)tap * out->c + o                    \
+                                        : weights + ((ptrdiff_t)o * p->kernel_h * p->kernel_w +    \
+                                                     tap) * depth;                                 \
+                                for (int32_t i = 0; i < depth; ++i)                                \
+                                    acc += (acc_type)src[i] * w[i];                                \
+                            }                                                                      \
+                        store(dst[o], acc + bias[o], o);                                           \
+                    }                                                                              \
+                }                                                                                  \
+            }                                                                                      \
+    }
+
+#define NF_PARAMS_int16_t nf_params_conv2d_s16
+#define NF_PARAMS_float nf_params_conv2d_f32
+#define NF_OUT_int16_t 5
+#define NF_OUT_float 3
+#define STORE_S16(dst, acc, o)                                                                     \
+    dst = (int16_t)nf_clamp(nf_requantize_wide(acc, ((const int32_t *)v[3].data)[o],               \
+                                               ((const int32_t *)v[4].data)[o]),                   \
+                            p->act_min, p->act_max)
+#define STORE_F32(dst, acc, o) dst = nf_clampf(acc, p->low, p->high)
+
+TYPED_CONVOLUTION(nf_conv2d_s16, 0, int16_t, int8_t, int64_t, int64_t, STORE_S16)
+TYPED_CONVOLUTION(nf_depthwise_conv2d_s16, 1, int16_t, int8_t, int64_t, int64_t, STORE_S16)
+TYPED_CONVOLUTION(nf_conv2d_f32, 0, float, float, float, float, STORE_F32)
+TYPED_CONVOLUTION(nf_depthwise_conv2d_f32, 1, float, float, float, float, STORE_F32)
+
+NF_INLINE void transpose_conv(const nf_view *x, const int8_t *weights, const int32_t *bias,
+                              const nf_view *y, const nf_params_transpose_conv2d_s8 *p,
+                              const rescale *r)
 {
-    const rescale r = {(const int32_t *)v[3].data, (const int32_t *)v[4].data, NULL, NULL,
-                       p->out_offset, p->act_min, p->act_max};
-    return r;
+    const nf_shape *in = x->shape, *out = y->shape;
+    for (int32_t n = 0; n < out->n; ++n)
+        for (int32_t oy = out->y0; oy < out->y1; ++oy)
+            for (int32_t ox = out->x0; ox < out->x1; ++ox) {
+                uint8_t *dst = nf_at(y, n, oy, ox);
+                for (int32_t o = 0; o < out->c; ++o) {
+                    int32_t acc = bias[o];
+                    for (int32_t ky = 0; ky < p->kernel_h; ++ky) {
+                        const int32_t ty = oy + p->pad_top - ky;
+                        if (ty < 0 || ty % p->stride_h || ty / p->stride_h >= in->h)
+                            continue;
+                        for (int32_t kx = 0; kx < p->kernel_w; ++kx) {
+                            const int32_t tx = ox + p->pad_left - kx;
+                            if (tx < 0 || tx % p->stride_w || tx / p->stride_w >= in->w)
+                                continue;
+                            const int32_t tap = (o * p->kernel_h + ky) * p->kernel_w + kx;
+                            acc += dot8(nf_at(x, n, ty / p->stride_h, tx / p->stride_w),
+                                        (const uint8_t *)weights + (ptrdiff_t)tap * in->c, in->c,
+                                        p->in_offset, 0, 0);
+                        }
+                    }
+                    dst[o] = nf_finish(r, acc, o);
+                }
+            }
 }
 
-NF_INLINE rescale float_rescale(const nf_view *v, const nf_params_conv2d_s8 *p)
+void nf_transpose_conv2d_s8(const nf_view *v, const void *params)
 {
-    const rescale r = {NULL, NULL, (const float *)v[3].data, NULL,
-                       p->out_offset, p->act_min, p->act_max};
-    return r;
+    const nf_params_transpose_conv2d_s8 *p = params;
+    const rescale r = FIXED_RESCALE(v, p);
+    transpose_conv(&v[0], (const int8_t *)v[1].data, (const int32_t *)v[2].data, &v[5], p, &r);
 }
 
-void nf_conv2d_s8(const nf_view *v, const void *params)
+void nf_transpose_conv2d_s8_f32scale(const nf_view *v, const void *params)
 {
-    const nf_params_conv2d_s8 *p = params;
-    const rescale r = fixed_rescale(v, p);
-    conv2d(&v[0], (const int8_t *)v[1].data, (const int32_t *)v[2].data, &v[5], p, &r);
+    const nf_params_transpose_conv2d_s8 *p = params;
+    const rescale r = FLOAT_RESCALE(v, p);
+    transpose_conv(&v[0], (const int8_t *)v[1].data, (const int32_t *)v[2].data, &v[4], p, &r);
 }
 
-void nf_conv2d_s8_f32scale(const nf_view *v, const void *params)
+void nf_transpose_conv2d_f32(const nf_view *v, const void *params)
 {
-    const nf_params_conv2d_s8 *p = params;
-    const rescale r = float_rescale(v, p);
-    conv2d(&v[0], (const int8_t *)v[1].data, (const int32_t *)v[2].data, &v[4], p, &r);
-}
-
-void nf_depthwise_conv2d_s8(const nf_view *v, const void *params)
-{
-    const nf_params_conv2d_s8 *p = params;
-    const rescale r = fixed_rescale(v, p);
-    depthwise(&v[0], (const int8_t *)v[1].data, (const int32_t *)v[2].data, &v[5], p, &r);
-}
-
-void nf_depthwise_conv2d_s8_f32scale(const nf_view *v, const void *params)
-{
-    const nf_params_conv2d_s8 *p = params;
-    const rescale r = float_rescale(v, p);
-    depthwise(&v[0], (const int8_t *)v[1].data, (const int32_t *)v[2].data, &v[4], p, &r);
-}
-
-NF_INLINE void fully_connected(const int8_t *x, const int8_t *weights, const int32_t *bias,
-                               int8_t *y, int32_t outputs, const nf_params_fully_connected_s8 *p,
-                               const rescale *r)
-{
-    for (int32_t row = 0; row < p->rows; ++row)
-        for (int32_t o = 0; o < outputs; ++o) {
-            const int8_t *a = x + (ptrdiff_t)row * p->depth;
-            const int8_t *w = weights + (ptrdiff_t)o * p->depth;
-            int32_t acc = bias[o];
-            for (int32_t i = 0; i < p->depth; ++i)
-                acc += (a[i] + p->in_offset) * (w[i] + p->weight_offset);
-            y[(ptrdiff_t)row * outputs + o] = finish(r, acc, o);
-        }
-}
-
-void nf_fully_connected_s8(const nf_view *v, const void *params)
-{
-    const nf_params_fully_connected_s8 *p = params;
-    const rescale r = {(const int32_t *)v[3].data, (const int32_t *)v[4].data, NULL, NULL,
-                       p->out_offset, p->act_min, p->act_max};
-    fully_connected((const int8_t *)v[0].data, (const int8_t *)v[1].data,
-                    (const int32_t *)v[2].data, (int8_t *)v[5].data, v[5].shape->c, p, &r);
-}
-
-void nf_fully_connected_s8_f32scale(const nf_view *v, const void *params)
-{
-    const nf_params_fully_connected_s8 *p = params;
-    const rescale r = {NULL, NULL, (const float *)v[3].data, NULL,
-                       p->out_offset, p->act_min, p->act_max};
-    fully_connected((const int8_t *)v[0].data, (const int8_t *)v[1].data,
-                    (const int32_t *)v[2].data, (int8_t *)v[4].data, v[4].shape->c, p, &r);
-}
-
-void nf_fully_connected_s8_f64scale(const nf_view *v, const void *params)
-{
-    const nf_params_fully_connected_s8 *p = params;
-    const rescale r = {NULL, NULL, NULL, (const double *)(const void *)v[3].data,
-                       p->out_offset, p->act_min, p->act_max};
-    fully_connected((const int8_t *)v[0].data, (const int8_t *)v[1].data,
-                    (const int32_t *)v[2].data, (int8_t *)v[4].data, v[4].shape->c, p, &r);
+    const nf_params_transpose_conv2d_f32 *p = params;
+    const nf_view *x = &v[0], *y = &v[3];
+    const nf_shape *in = x->shape, *out = y->shape;
+    const float *weights = (const float *)(const void *)v[1].data;
+    const float *bias = (const float *)(const void *)v[2].data;
+    for (int32_t n = 0; n < out->n; ++n)
+        for (int32_t oy = out->y0; oy < out->y1; ++oy)
+            for (int32_t ox = out->x0; ox < out->x1; ++ox) {
+                float *dst = (float *)(void *)nf_at(y, n, oy, ox);
+                for (int32_t o = 0; o < out->c; ++o) {
+                    float acc = 0.0f;
+                    for (int32_t ky = 0; ky < p->kernel_h; ++ky) {
+                        const int32_t ty = oy + p->pad_top - ky;
+                        if (ty < 0 || ty % p->stride_h || ty / p->stride_h >= in->h)
+                            continue;
+                        for (int32_t kx = 0; kx < p->kernel_w; ++kx) {
+                            const int32_t tx = ox + p->pad_left - kx;
+                            if (tx < 0 || tx % p->stride_w || tx / p->stride_w >= in->w)
+                                continue;
+                            const float *src = (const float *)(const void *)nf_at(
+                                x, n, ty / p->stride_h, tx / p->stride_w);
+                            const float *w =
+                                weights +
+                                ((ptrdiff_t)(o * p->kernel_h + ky) * p->kernel_w + kx) * in->c;
+                            for (int32_t i = 0; i < in->c; ++i)
+                                acc += src[i] * w[i];
+                        }
+                    }
+                    dst[o] = nf_clampf(acc + bias[o], p->low, p->high);
+                }
+            }
 }

@@ -91,6 +91,23 @@ void nf_resize_nearest(const nf_view *v, const void *params)
                        (size_t)out->c * (size_t)p->element);
 }
 
+void nf_gather(const nf_view *v, const void *params)
+{
+    const nf_params_gather *p = params;
+    uint8_t *dst = v[2].data;
+    for (int32_t o = 0; o < p->outer; ++o)
+        for (int32_t k = 0; k < p->count; ++k, dst += p->inner) {
+            const int64_t index = p->wide ? ((const int64_t *)(const void *)v[1].data)[k]
+                                          : ((const int32_t *)(const void *)v[1].data)[k];
+            if (index < 0 || index >= p->axis) {
+                memset(dst, 0, (size_t)p->inner);
+                continue;
+            }
+            memcpy(dst, v[0].data + ((ptrdiff_t)o * p->axis + (ptrdiff_t)index) * p->inner,
+                   (size_t)p->inner);
+        }
+}
+
 /* One entry a row or column: the two source positions and the weight of the second. */
 typedef struct lerp {
     int32_t first, second;
@@ -118,6 +135,68 @@ void nf_resize_bilinear_s8(const nf_view *v, const void *params)
                     const float value = upper + (lower - upper) * r.weight;
                     dst[i] = (int8_t)nf_round_half_even(value * p->scale + p->offset, INT8_MIN,
                                                         INT8_MAX);
+                }
+            }
+}
+
+void nf_resize_bilinear_f32(const nf_view *v, const void *params)
+{
+    const nf_params_resize_bilinear_f32 *p = params;
+    const nf_shape *out = v[3].shape;
+    const lerp *rows = (const lerp *)(const void *)v[1].data;
+    const lerp *columns = (const lerp *)(const void *)v[2].data;
+    for (int32_t n = 0; n < out->n; ++n)
+        for (int32_t y = out->y0; y < out->y1; ++y)
+            for (int32_t x = out->x0; x < out->x1; ++x) {
+                const lerp r = rows[y], c = columns[x];
+                const float *a = (const float *)(const void *)nf_at(&v[0], n, r.first, c.first);
+                const float *b = (const float *)(const void *)nf_at(&v[0], n, r.first, c.second);
+                const float *d = (const float *)(const void *)nf_at(&v[0], n, r.second, c.first);
+                const float *e = (const float *)(const void *)nf_at(&v[0], n, r.second, c.second);
+                float *dst = (float *)(void *)nf_at(&v[3], n, y, x);
+                for (int32_t i = 0; i < out->c; ++i) {
+                    if (p->four_products) {
+                        dst[i] = a[i] * (1.0f - r.weight) * (1.0f - c.weight) +
+                                 d[i] * r.weight * (1.0f - c.weight) +
+                                 b[i] * (1.0f - r.weight) * c.weight + e[i] * r.weight * c.weight;
+                        continue;
+                    }
+                    const float upper = a[i] + (b[i] - a[i]) * c.weight;
+                    const float lower = d[i] + (e[i] - d[i]) * c.weight;
+                    dst[i] = upper + (lower - upper) * r.weight;
+                }
+            }
+}
+
+/* One entry a row or column: the two source positions and the weight of the second in 1/1024. */
+typedef struct lerp_fixed {
+    int32_t first, second, weight;
+} lerp_fixed;
+
+void nf_resize_bilinear_8_fixed(const nf_view *v, const void *params)
+{
+    const nf_params_resize_bilinear_8_fixed *p = params;
+    const nf_shape *out = v[3].shape;
+    const lerp_fixed *rows = (const lerp_fixed *)(const void *)v[1].data;
+    const lerp_fixed *columns = (const lerp_fixed *)(const void *)v[2].data;
+    for (int32_t n = 0; n < out->n; ++n)
+        for (int32_t y = out->y0; y < out->y1; ++y)
+            for (int32_t x = out->x0; x < out->x1; ++x) {
+                const lerp_fixed r = rows[y], c = columns[x];
+                const uint8_t *source[4] = {
+                    nf_at(&v[0], n, r.first, c.first), nf_at(&v[0], n, r.second, c.first),
+                    nf_at(&v[0], n, r.first, c.second), nf_at(&v[0], n, r.second, c.second)};
+                const int32_t weight[4] = {
+                    (1024 - r.weight) * (1024 - c.weight), r.weight * (1024 - c.weight),
+                    (1024 - r.weight) * c.weight, r.weight * c.weight};
+                uint8_t *dst = nf_at(&v[3], n, y, x);
+                for (int32_t i = 0; i < out->c; ++i) {
+                    int64_t sum = 0;
+                    for (int k = 0; k < 4; ++k)
+                        sum += (int64_t)weight[k] * (p->is_unsigned ? source[k][i]
+                                                                    : (int8_t)source[k][i]);
+                    const int64_t nudge = sum > 0 ? 1 << 19 : -(1 << 19);
+                    dst[i] = (uint8_t)((sum + nudge) / (1 << 20));
                 }
             }
 }

@@ -10,10 +10,6 @@ extern "C" {
 
 #define NF_MAX_RANK 8
 
-typedef enum nf_dtype {
-    NF_INT8, NF_UINT8, NF_INT16, NF_INT32, NF_INT64, NF_FLOAT16, NF_FLOAT32, NF_BOOL
-} nf_dtype;
-
 /* An input or output: where it lies, its shape, and real = scale * (stored - zero_point). A scale
  * of 0 means that the tensor is not quantised. */
 typedef struct nf_io {

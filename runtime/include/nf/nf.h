@@ -20,6 +20,11 @@ extern "C" {
 /* Largest number of operands of one step. */
 #define NF_MAX_OPERANDS 12
 
+/* Element types by number, where a kernel takes one as a parameter. */
+typedef enum nf_dtype {
+    NF_INT8, NF_UINT8, NF_INT16, NF_INT32, NF_INT64, NF_FLOAT16, NF_FLOAT32, NF_BOOL
+} nf_dtype;
+
 /* How the bytes of a tensor are laid out, and which part of it is held.
  *
  * (n, h, w, c) is the whole logical tensor. Rows y0..y1-1 and columns x0..x1-1 of it are held at

@@ -65,6 +65,14 @@ class HostBoard:
         self._at: dict[int, list[str]] = {}
         for name, place in schedule.tensors.items():
             self._at.setdefault(place.step, []).append(name)
+        self.reset()
+
+    def reset(self) -> None:
+        """Give the state variables the values they have before the first inference."""
+        for name, initial in self._graph.states.items():
+            home = self._plan.places[name]
+            raw = self._spaces[home.region][home.offset : home.offset + initial.nbytes]
+            raw.view(initial.dtype).reshape(initial.shape)[...] = initial
 
     def run(self, inputs: Mapping[str, Array], *, capture: bool = False) -> RunResult:
         """Run one inference; with `capture`, read each tensor right after its last writer.

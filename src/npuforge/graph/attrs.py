@@ -63,6 +63,8 @@ class FullyConnectedAttrs(Attrs):
 
     activation: Activation = Activation.NONE
     keep_dims: bool = False
+    asymmetric_inputs: bool = False
+    """Float input, int8 weights: the input is quantised with a zero point of its own."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,8 @@ class CoordinateMode(StrEnum):
     HALF_PIXEL = "half_pixel"
     PYTORCH_HALF_PIXEL = "pytorch_half_pixel"
     ALIGN_CORNERS = "align_corners"
+    HALF_PIXEL_NEAREST = "half_pixel_nearest"
+    """(i + 0.5) * input / output without the shift back; TensorFlow's nearest neighbour."""
 
 
 class NearestMode(StrEnum):
@@ -182,3 +186,102 @@ class SliceAttrs(Attrs):
     begin: tuple[int, ...]
     step: tuple[int, ...]
     count: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SplitAttrs(Attrs):
+    """Pieces of `sizes` along `axis`."""
+
+    axis: int
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AxisAttrs(Attrs):
+    """Operators along one axis."""
+
+    axis: int
+
+
+@dataclass(frozen=True)
+class TileAttrs(Attrs):
+    """How often each axis is repeated."""
+
+    repeats: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class MatMulAttrs(Attrs):
+    """Product of two computed matrices; the last two axes may be swapped first."""
+
+    transpose_a: bool = False
+    transpose_b: bool = False
+
+
+@dataclass(frozen=True)
+class TransposeConvAttrs(Attrs):
+    """Transposed convolution.
+
+    Attributes:
+        stride: rows, columns.
+        padding: rows and columns cut off the full result: top, bottom, left, right.
+        output_padding: rows and columns added behind before cutting.
+        activation: fused activation.
+    """
+
+    stride: Pair = (1, 1)
+    padding: Pads = (0, 0, 0, 0)
+    output_padding: Pair = (0, 0)
+    activation: Activation = Activation.NONE
+
+
+@dataclass(frozen=True)
+class LeakyReluAttrs(Attrs):
+    """x for x > 0, else alpha * x."""
+
+    alpha: float
+
+
+@dataclass(frozen=True)
+class GeluAttrs(Attrs):
+    """Gaussian error linear unit, exact or by the tanh formula."""
+
+    approximate: bool = False
+
+
+@dataclass(frozen=True)
+class StateAttrs(Attrs):
+    """A state variable that lives between inferences.
+
+    Attributes:
+        variable: its name.
+        shape: its shape.
+    """
+
+    variable: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class DetectionAttrs(Attrs):
+    """SSD post-processing: box decoding and non-maximum suppression.
+
+    Attributes:
+        max_detections: boxes kept.
+        max_classes_per_detection: classes reported for a box.
+        classes: number of classes without the background.
+        score_threshold: smallest score kept.
+        iou_threshold: overlap from which the weaker box is dropped.
+        scales: y, x, h, w divisors of the box encoding.
+        regular: suppress per class instead of over all classes.
+        detections_per_class: boxes kept a class in regular mode.
+    """
+
+    max_detections: int
+    max_classes_per_detection: int
+    classes: int
+    score_threshold: float
+    iou_threshold: float
+    scales: tuple[float, float, float, float]
+    regular: bool = False
+    detections_per_class: int = 100

@@ -178,6 +178,7 @@ class Graph:
         added_transposes: transposes the importer had to insert to get to NHWC.
         source_axes: for tensors whose axes are in another order than in the file: axis i of the
             tensor is axis source_axes[name][i] in the file.
+        states: tensors that keep their value between inferences, with the value before the first.
     """
 
     name: str
@@ -188,6 +189,7 @@ class Graph:
     source: str = ""
     added_transposes: int = 0
     source_axes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    states: Mapping[str, Array] = field(default_factory=dict)
 
     @cached_property
     def producers(self) -> Mapping[str, Node]:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from npuforge.errors import GraphError
+from npuforge.graph.attrs import StateAttrs
 from npuforge.graph.ops import SCHEMAS, ShapeMismatch
 from npuforge.graph.types import NUMPY_TYPES, Graph, Node, Quantization, Tensor
 from npuforge.vocab import DType
@@ -25,7 +26,12 @@ def verify(graph: Graph) -> None:
     for name, tensor in graph.tensors.items():
         _check_tensor(name, tensor)
     _check_interface(graph)
-    made = set(graph.inputs) | {n for n, t in graph.tensors.items() if t.is_constant}
+    _check_states(graph)
+    made = (
+        set(graph.inputs)
+        | set(graph.states)
+        | {n for n, t in graph.tensors.items() if t.is_constant}
+    )
     names: set[str] = set()
     written: set[str] = set()
     producers = graph.producers
@@ -59,6 +65,25 @@ def _check_interface(graph: Graph) -> None:
         raise GraphError("GRF-008", tensors=", ".join(graph.inputs))
     if not graph.outputs:
         raise GraphError("GRF-009", graph=graph.name)
+
+
+def _check_states(graph: Graph) -> None:
+    for name, initial in graph.states.items():
+        tensor = graph.tensors.get(name)
+        if tensor is None:
+            raise GraphError("GRF-006", tensor=name)
+        dtype = np.dtype(NUMPY_TYPES[tensor.dtype])
+        if tensor.is_constant or initial.shape != tensor.shape or initial.dtype != dtype:
+            raise GraphError(
+                "GRF-013",
+                tensor=name,
+                shape=tensor.shape,
+                dtype=tensor.dtype,
+                data=f"{initial.dtype}{list(initial.shape)}",
+            )
+    for node in graph.nodes:
+        if isinstance(node.attrs, StateAttrs) and node.attrs.variable not in graph.states:
+            raise GraphError("GRF-026", node=node.name, tensor=node.attrs.variable)
 
 
 def _check_tensor(name: str, tensor: Tensor) -> None:

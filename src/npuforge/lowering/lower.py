@@ -15,7 +15,7 @@ from npuforge.lowering.schedule import (
     TensorPlace,
 )
 from npuforge.mapping import Mapping
-from npuforge.numerics import ConstArg, KernelCall, View, storage_roots
+from npuforge.numerics import ConstArg, KernelCall, ScratchArg, View, storage_roots
 from npuforge.numerics.program import CONST_ALIGN
 from npuforge.targets import Target
 from npuforge.vocab import DType
@@ -79,7 +79,16 @@ class _Lowering:
             tensors=self._places(),
             inputs=graph.inputs,
             outputs=graph.outputs,
+            states=self._states(),
         )
+
+    def _states(self) -> dict[str, str]:
+        """Each state buffer and the constant it starts from."""
+        states = {}
+        for name, initial in self._graph.states.items():
+            buffer = self._buffer_of(self._graph.tensors[name])
+            states[buffer.name] = self._constant(f"{name}/initial", "initial", initial, "")
+        return states
 
     def _copy_out(self, tensor: Tensor) -> None:
         """An output that is a constant is copied from the weights."""
@@ -110,9 +119,11 @@ class _Lowering:
     def _buffer_of(self, tensor: Tensor) -> Buffer:
         root = self._graph.tensors[self._roots[tensor.name]]
         if root.name not in self._buffers:
-            kind = BufferKind.ACTIVATION
+            kind = BufferKind.STATE if root.name in self._graph.states else BufferKind.ACTIVATION
             outputs = {self._roots[name] for name in self._graph.outputs}
-            if root.name in self._graph.inputs:
+            if root.name in self._graph.states:
+                pass
+            elif root.name in self._graph.inputs:
                 kind = BufferKind.INPUT
             elif root.name in outputs:
                 kind = BufferKind.OUTPUT
@@ -133,9 +144,18 @@ class _Lowering:
             if isinstance(arg, ConstArg):
                 name = self._constant(f"{node}/{arg.role}", arg.role, arg.data, op)
                 yield StepOperand(name, arg.view, False)
+            elif isinstance(arg, ScratchArg):
+                yield StepOperand(self._scratch(node, arg.nbytes), arg.view, True)
             else:
                 buffer = self._buffer_of(self._graph.tensors[arg.name])
                 yield StepOperand(buffer.name, arg.view, arg.writes)
+
+    def _scratch(self, node: str, nbytes: int) -> str:
+        name = f"{node}/scratch"
+        while name in self._buffers:
+            name += "'"
+        self._buffers[name] = Buffer(name, BufferKind.SCRATCH, nbytes, self._alignment)
+        return name
 
     def _constant(self, name: str, role: str, data: Array, op: str) -> str:
         """A constant buffer; equal constants are stored once."""

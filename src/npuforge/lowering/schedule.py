@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
@@ -21,6 +21,7 @@ class BufferKind(StrEnum):
     ACTIVATION = "activation"
     CONSTANT = "constant"
     SCRATCH = "scratch"
+    STATE = "state"
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +114,7 @@ class Schedule:
         tensors: where each activation of the graph is.
         inputs: graph inputs in order.
         outputs: graph outputs in order.
+        states: state buffers by name, with the constant buffer that holds the first value.
     """
 
     name: str
@@ -121,6 +123,7 @@ class Schedule:
     tensors: Mapping[str, TensorPlace]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    states: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def constants(self) -> tuple[Buffer, ...]:
@@ -148,6 +151,9 @@ class Schedule:
             buffer = self.tensors[name].buffer
             last[buffer] = len(self.steps)
             first.setdefault(buffer, -1)
+        for state in self.activations:
+            if state.kind is BufferKind.STATE:
+                first[state.name], last[state.name] = -1, len(self.steps)
         return {
             buffer.name: Lifetime(first[buffer.name], last[buffer.name])
             for buffer in self.activations

@@ -46,7 +46,7 @@ def _check_memory(name: str, start: int, end: int, constant: bool, target: Targe
 
 def _check_operands(schedule: Schedule) -> None:
     """No operand leaves its buffer, and nothing is read before it is written."""
-    written = {schedule.tensors[name].buffer for name in schedule.inputs}
+    written = {schedule.tensors[name].buffer for name in schedule.inputs} | set(schedule.states)
     for step in schedule.steps:
         for operand in step.operands:
             buffer = schedule.buffers[operand.buffer]
@@ -78,6 +78,8 @@ def _check_overlaps(schedule: Schedule, plan: Plan) -> None:
             last_use[operand.buffer] = index
     for name in schedule.inputs:
         first_use[schedule.tensors[name].buffer] = -1
+    for name in schedule.states:
+        first_use[name], last_use[name] = -1, len(schedule.steps)
     for name in schedule.outputs:
         last_use[schedule.tensors[name].buffer] = len(schedule.steps)
     active = [b for b in schedule.buffers.values() if b.kind is not BufferKind.CONSTANT]

@@ -1,7 +1,7 @@
 """The numerics room: arithmetic contracts and the Graph executor."""
 
 from npuforge.numerics.binding import BINDERS, bind, with_contract
-from npuforge.numerics.call import Arg, ConstArg, KernelCall, TensorArg, View
+from npuforge.numerics.call import Arg, ConstArg, KernelCall, ScratchArg, TensorArg, View
 from npuforge.numerics.executor import (
     Executor,
     check_input,
@@ -30,6 +30,7 @@ __all__ = [
     "KernelCall",
     "PlacedOperand",
     "PlacedStep",
+    "ScratchArg",
     "TensorArg",
     "View",
     "bind",

@@ -1,31 +1,32 @@
-"""Binders of data movement: pad, concat, transpose, slice, resize."""
+"""Binders of data movement: pad, concat, split, transpose, slice, gather, tile, state."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from npuforge.errors import UnsupportedError
 from npuforge.graph import (
+    AxisAttrs,
     ConcatAttrs,
-    CoordinateMode,
+    DetectionAttrs,
     Graph,
-    NearestMode,
     Node,
     PadAttrs,
     PadMode,
-    ResizeAttrs,
-    ResizeMode,
     Shape,
     SliceAttrs,
+    SplitAttrs,
+    StateAttrs,
+    Tensor,
+    TileAttrs,
     TransposeAttrs,
 )
-from npuforge.numerics.bind_linear import require_int8
-from npuforge.numerics.call import Arg, KernelCall, View, const, reads, writes
+from npuforge.numerics.call import Arg, KernelCall, ScratchArg, View, const, reads, writes
 from npuforge.numerics.tables import requantize_table
-from npuforge.vocab import Activation
+from npuforge.numerics.types import refuse_type
+from npuforge.vocab import Activation, Contract, DType
 
 MAX_TRANSPOSE_RANK = 6
 
@@ -35,7 +36,9 @@ def bind_pad(graph: Graph, node: Node) -> list[KernelCall]:
     attrs = node.attrs
     assert isinstance(attrs, PadAttrs)
     x, y = graph.tensor(node.inputs[0]), graph.tensor(node.outputs[0])
-    if attrs.mode is not PadMode.CONSTANT or len(x.shape) > 4:
+    if attrs.mode is not PadMode.CONSTANT:
+        return bind_mirror_pad(graph, node, attrs)
+    if len(x.shape) > 4:
         raise UnsupportedError("NUM-011", node=node.name, mode=attrs.mode, rank=len(x.shape))
     lead = 4 - len(x.shape)
     before = (0,) * lead + attrs.before
@@ -56,13 +59,34 @@ def bind_pad(graph: Graph, node: Node) -> list[KernelCall]:
     return [KernelCall("pad", (reads(x, x_view), writes(y, y_view)), params)]
 
 
+def bind_mirror_pad(graph: Graph, node: Node, attrs: PadAttrs) -> list[KernelCall]:
+    """Reflected or symmetric padding of rows and columns: a lookup of the source position."""
+    x, y = graph.tensor(node.inputs[0]), graph.tensor(node.outputs[0])
+    if len(x.shape) != 4 or attrs.before[0] or attrs.after[0] or attrs.before[3] or attrs.after[3]:
+        raise UnsupportedError("NUM-011", node=node.name, mode=attrs.mode, rank=len(x.shape))
+    skip = 1 if attrs.mode is PadMode.REFLECT else 0
+    tables = []
+    for axis in (1, 2):
+        n = x.shape[axis]
+        at = np.arange(-attrs.before[axis], n + attrs.after[axis])
+        at = np.where(at < 0, -at - 1 + skip, at)
+        tables.append(np.where(at >= n, 2 * n - 1 - skip - at, at))
+    args = (
+        reads(x),
+        const("rows", tables[0], np.int32),
+        const("columns", tables[1], np.int32),
+        writes(y),
+    )
+    return [KernelCall("resize_nearest", args, {"element": y.dtype.nbytes})]
+
+
 def bind_concat(graph: Graph, node: Node) -> list[KernelCall]:
     """Concatenation: one strided copy an input."""
     attrs = node.attrs
     assert isinstance(attrs, ConcatAttrs)
     y = graph.tensor(node.outputs[0])
     if attrs.activation is not Activation.NONE:
-        raise UnsupportedError("NUM-012", node=node.name, activation=attrs.activation)
+        raise UnsupportedError("NUM-012", node=node.name, op=node.op)
     element = y.dtype.nbytes
     row = math.prod(y.shape[attrs.axis :])
     outer = math.prod(y.shape[: attrs.axis])
@@ -73,7 +97,8 @@ def bind_concat(graph: Graph, node: Node) -> list[KernelCall]:
         part = math.prod(x.shape[attrs.axis :])
         source = View.strided((1, 1, outer, part), (0, 0, part, 1), element)
         target = View.strided((1, 1, outer, part), (0, 0, row, 1), element, offset * element)
-        if y.quantization is None or y.quantization.same_as(x.quantization):
+        raw = node.contract is Contract.EXACT
+        if raw or y.quantization is None or y.quantization.same_as(x.quantization):
             args: tuple[Arg, ...] = (reads(x, source), writes(y, target))
             calls.append(KernelCall("copy", args, {"element": element}))
         else:
@@ -142,80 +167,126 @@ def bind_slice(graph: Graph, node: Node) -> list[KernelCall]:
     return [KernelCall("copy", (reads(x, x_view), writes(y, y_view)), {"element": element})]
 
 
-def source_coordinates(
-    attrs: ResizeAttrs, axis: int, source: int, target: int
-) -> npt.NDArray[np.float32]:
-    """Input coordinate of each output position along rows (axis 0) or columns (axis 1)."""
-    out = np.arange(target, dtype=np.float32)
-    stated = attrs.scale[axis] if attrs.scale is not None else target / source
-    scale = np.float32(stated)
-    if attrs.coordinates is CoordinateMode.ALIGN_CORNERS:
-        step = np.float32((source - 1) / (target - 1)) if target > 1 else np.float32(0)
-        return out * step
-    if attrs.coordinates is CoordinateMode.ASYMMETRIC:
-        return out / scale
-    if attrs.coordinates is CoordinateMode.PYTORCH_HALF_PIXEL and target == 1:
-        return np.zeros(1, np.float32)
-    half = np.float32(0.5)
-    return (out + half) / scale - half
-
-
-def nearest_index(attrs: ResizeAttrs, axis: int, source: int, target: int) -> npt.NDArray[np.int32]:
-    """Input row or column that each output position copies."""
-    at = source_coordinates(attrs, axis, source, target)
-    if attrs.nearest is NearestMode.FLOOR:
-        index = np.floor(at)
-    elif attrs.nearest is NearestMode.CEIL:
-        index = np.ceil(at)
-    elif attrs.nearest is NearestMode.ROUND_PREFER_FLOOR:
-        index = np.ceil(at - np.float32(0.5))
-    else:
-        index = np.floor(at + np.float32(0.5))
-    return np.clip(index, 0, source - 1).astype(np.int32)
-
-
-_LERP = np.dtype([("first", np.int32), ("second", np.int32), ("weight", np.float32)])
-
-
-def lerp_table(attrs: ResizeAttrs, axis: int, source: int, target: int) -> npt.NDArray[np.uint8]:
-    """Two source positions and the weight of the second for each output position, as bytes."""
-    at = np.clip(source_coordinates(attrs, axis, source, target), 0, source - 1)
-    first = np.floor(at).astype(np.int32)
-    table = np.empty(target, _LERP)
-    table["first"] = first
-    table["second"] = np.minimum(first + 1, source - 1)
-    table["weight"] = at - first.astype(np.float32)
-    return table.view(np.uint8)
-
-
-def bind_resize(graph: Graph, node: Node) -> list[KernelCall]:
-    """Nearest-neighbour and bilinear resize."""
+def bind_split(graph: Graph, node: Node) -> list[KernelCall]:
+    """Pieces along one axis: one strided copy an output."""
     attrs = node.attrs
-    assert isinstance(attrs, ResizeAttrs)
-    x, y = graph.tensor(node.inputs[0]), graph.tensor(node.outputs[0])
-    sides = [(axis, x.shape[axis + 1], y.shape[axis + 1]) for axis in (0, 1)]
-    if attrs.mode is ResizeMode.NEAREST:
-        if x.quantization is not None and not x.quantization.same_as(y.quantization):
-            raise UnsupportedError("NUM-006", node=node.name, op=node.op, a=x.name, b=y.name)
-        rows, columns = (nearest_index(attrs, *side) for side in sides)
-        args = (
-            reads(x),
-            const("rows", rows, np.int32),
-            const("columns", columns, np.int32),
-            writes(y),
-        )
-        return [KernelCall("resize_nearest", args, {"element": y.dtype.nbytes})]
-    require_int8(node, x, y)
-    tables = [lerp_table(attrs, *side) for side in sides]
-    ratio = x.quant.s / y.quant.s
-    params = {
-        "scale": float(ratio),
-        "offset": float(np.float32(y.quant.z) - ratio * np.float32(x.quant.z)),
+    assert isinstance(attrs, SplitAttrs)
+    x = graph.tensor(node.inputs[0])
+    element = x.dtype.nbytes
+    outer = math.prod(x.shape[: attrs.axis])
+    row = math.prod(x.shape[attrs.axis :])
+    calls = []
+    offset = 0
+    for name in node.outputs:
+        y = graph.tensor(name)
+        part = math.prod(y.shape[attrs.axis :])
+        source = View.strided((1, 1, outer, part), (0, 0, row, 1), element, offset * element)
+        target = View.strided((1, 1, outer, part), (0, 0, part, 1), element)
+        args = (reads(x, source), writes(y, target))
+        calls.append(KernelCall("copy", args, {"element": element}))
+        offset += part
+    return calls
+
+
+def bind_gather(graph: Graph, node: Node) -> list[KernelCall]:
+    """Elements picked along one axis."""
+    attrs = node.attrs
+    assert isinstance(attrs, AxisAttrs)
+    x, index = graph.tensor(node.inputs[0]), graph.tensor(node.inputs[1])
+    y = graph.tensor(node.outputs[0])
+    if index.dtype not in (DType.INT32, DType.INT64):
+        raise refuse_type(node, index)
+    params: dict[str, int | float] = {
+        "outer": math.prod(x.shape[: attrs.axis]),
+        "axis": x.shape[attrs.axis],
+        "inner": math.prod(x.shape[attrs.axis + 1 :]) * x.dtype.nbytes,
+        "count": index.size,
+        "wide": int(index.dtype is DType.INT64),
     }
-    args = (
-        reads(x),
-        const("rows", tables[0], np.uint8),
-        const("columns", tables[1], np.uint8),
-        writes(y),
-    )
-    return [KernelCall("resize_bilinear_s8", args, params)]
+    return [KernelCall("gather", (reads(x), reads(index), writes(y)), params)]
+
+
+def bind_tile(graph: Graph, node: Node) -> list[KernelCall]:
+    """Repeated axes: one copy that reads with strides of zero."""
+    attrs = node.attrs
+    assert isinstance(attrs, TileAttrs)
+    x, y = graph.tensor(node.inputs[0]), graph.tensor(node.outputs[0])
+    shape: list[int] = []
+    strides: list[int] = []
+    for n, repeat, step in zip(x.shape, attrs.repeats, _strides(x.shape), strict=True):
+        shape += [repeat, n]
+        strides += [0, step]
+    return [_repeating_copy(node, x, y, tuple(shape), strides)]
+
+
+def bind_broadcast_to(graph: Graph, node: Node) -> list[KernelCall]:
+    """One shape stretched to another."""
+    x, y = graph.tensor(node.inputs[0]), graph.tensor(node.outputs[0])
+    padded = (1,) * (len(y.shape) - len(x.shape)) + x.shape
+    steps = _strides(padded)
+    strides = [0 if n == 1 else s for n, s in zip(padded, steps, strict=True)]
+    return [_repeating_copy(node, x, y, y.shape, strides)]
+
+
+def _repeating_copy(
+    node: Node, x: Tensor, y: Tensor, shape: Shape, strides: list[int]
+) -> KernelCall:
+    element = y.dtype.nbytes
+    axes = merged_axes(shape, strides)
+    if len(axes) > 4:
+        raise UnsupportedError("NUM-013", node=node.name, perm=shape)
+    axes = [(1, 0)] * (4 - len(axes)) + axes
+    four = tuple(n for n, _ in axes)
+    source = View.strided(four, tuple(s for _, s in axes), element)
+    target = View.strided(four, tuple(_strides(four)), element)
+    return KernelCall("copy", (reads(x, source), writes(y, target)), {"element": element})
+
+
+def bind_read_variable(graph: Graph, node: Node) -> list[KernelCall]:
+    """The value of a state variable."""
+    assert isinstance(node.attrs, StateAttrs)
+    return [_whole_copy(graph.tensors[node.attrs.variable], graph.tensor(node.outputs[0]))]
+
+
+def bind_assign_variable(graph: Graph, node: Node) -> list[KernelCall]:
+    """A new value for a state variable."""
+    assert isinstance(node.attrs, StateAttrs)
+    return [_whole_copy(graph.tensor(node.inputs[0]), graph.tensors[node.attrs.variable])]
+
+
+def _whole_copy(x: Tensor, y: Tensor) -> KernelCall:
+    flat = View.dense((x.size,), x.dtype.nbytes)
+    return KernelCall("copy", (reads(x, flat), writes(y, flat)), {"element": x.dtype.nbytes})
+
+
+def bind_detection(graph: Graph, node: Node) -> list[KernelCall]:
+    """SSD post-processing on float tensors."""
+    attrs = node.attrs
+    assert isinstance(attrs, DetectionAttrs)
+    boxes, scores, anchors = (graph.tensor(name) for name in node.inputs[:3])
+    for tensor in (boxes, scores, anchors):
+        if tensor.dtype is not DType.FLOAT32:
+            raise refuse_type(node, tensor)
+    count = boxes.shape[1]
+    rows = max(count, attrs.max_detections)
+    scratch = rows * (16 + 4 * 5) + max(rows, attrs.classes) * 4
+    params: dict[str, int | float] = {
+        "boxes": count,
+        "box_width": boxes.shape[2],
+        "anchor_width": anchors.shape[1],
+        "scores": scores.shape[2],
+        "classes": attrs.classes,
+        "max_detections": attrs.max_detections,
+        "max_classes_per_detection": 1 if attrs.regular else attrs.max_classes_per_detection,
+        "regular": int(attrs.regular),
+        "detections_per_class": attrs.detections_per_class,
+        "score_threshold": attrs.score_threshold,
+        "iou_threshold": attrs.iou_threshold,
+        "scale_y": attrs.scales[0],
+        "scale_x": attrs.scales[1],
+        "scale_h": attrs.scales[2],
+        "scale_w": attrs.scales[3],
+    }
+    outputs = tuple(writes(graph.tensor(name)) for name in node.outputs)
+    args = (reads(boxes), reads(scores), reads(anchors), *outputs, ScratchArg(scratch))
+    return [KernelCall("detection_postprocess", args, params)]

@@ -11,32 +11,47 @@ from npuforge.numerics import bind_elementwise as elementwise
 from npuforge.numerics import bind_linear as linear
 from npuforge.numerics import bind_move as move
 from npuforge.numerics import bind_pool as pool
+from npuforge.numerics import bind_unary as unary
+from npuforge.numerics.bind_resize import bind_resize
 from npuforge.numerics.call import KernelCall
+from npuforge.numerics.types import BINARY_OPS, COMPARE_OPS, REDUCE_OPS, UNARY_OPS
 from npuforge.vocab import Contract
 
 Binder = Callable[[Graph, Node], list[KernelCall]]
 
 BINDERS: Mapping[str, Binder] = {
+    **dict.fromkeys(BINARY_OPS, elementwise.bind_binary),
+    **dict.fromkeys(COMPARE_OPS, elementwise.bind_compare),
+    **{op: unary.bind_unary for op in UNARY_OPS if op != "gelu_tanh"},
+    **dict.fromkeys(REDUCE_OPS, pool.bind_reduce),
+    "arg_max": pool.bind_arg_extreme,
+    "arg_min": pool.bind_arg_extreme,
+    "assign_variable": move.bind_assign_variable,
+    "average_pool2d": pool.bind_average_pool2d,
+    "broadcast_to": move.bind_broadcast_to,
+    "cast": unary.bind_cast,
+    "concat": move.bind_concat,
     "conv2d": linear.bind_conv2d,
     "depthwise_conv2d": linear.bind_depthwise_conv2d,
+    "dequantize": unary.bind_dequantize,
+    "detection_postprocess": move.bind_detection,
     "fully_connected": linear.bind_fully_connected,
-    "add": elementwise.bind_add,
-    "mul": elementwise.bind_mul,
-    "relu": elementwise.bind_table,
-    "relu6": elementwise.bind_table,
-    "relu_n1_to_1": elementwise.bind_table,
-    "logistic": elementwise.bind_table,
-    "quantize": elementwise.bind_quantize,
-    "dequantize": elementwise.bind_dequantize,
-    "average_pool2d": pool.bind_average_pool2d,
+    "gather": move.bind_gather,
+    "l2_normalization": pool.bind_l2_normalization,
+    "log_softmax": pool.bind_softmax,
+    "matmul": linear.bind_matmul,
     "max_pool2d": pool.bind_max_pool2d,
-    "mean": pool.bind_mean,
-    "softmax": pool.bind_softmax,
     "pad": move.bind_pad,
-    "concat": move.bind_concat,
-    "transpose": move.bind_transpose,
+    "quantize": unary.bind_quantize,
+    "read_variable": move.bind_read_variable,
+    "resize": bind_resize,
+    "select": elementwise.bind_select,
     "slice": move.bind_slice,
-    "resize": move.bind_resize,
+    "softmax": pool.bind_softmax,
+    "split": move.bind_split,
+    "tile": move.bind_tile,
+    "transpose": move.bind_transpose,
+    "transpose_conv2d": linear.bind_transpose_conv2d,
 }
 
 # contracts whose nodes `with_contract` may move between

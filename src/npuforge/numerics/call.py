@@ -103,7 +103,19 @@ class ConstArg:
         return self.layout or View.dense((self.data.size,), self.data.dtype.itemsize)
 
 
-Arg = TensorArg | ConstArg
+@dataclass(frozen=True)
+class ScratchArg:
+    """An operand that is working memory of `nbytes` bytes, undefined before and after the call."""
+
+    nbytes: int
+
+    @property
+    def view(self) -> View:
+        """The memory as one row of bytes."""
+        return View.dense((self.nbytes,), 1)
+
+
+Arg = TensorArg | ConstArg | ScratchArg
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from npuforge import _native
 from npuforge.errors import UsageError
 from npuforge.graph import NUMPY_TYPES, Array, Graph, Tensor, is_view
 from npuforge.numerics.binding import bind
-from npuforge.numerics.call import ConstArg, KernelCall, TensorArg
+from npuforge.numerics.call import Arg, ConstArg, KernelCall, ScratchArg, TensorArg
 from npuforge.numerics.program import (
     CONST_SPACE,
     ConstantPool,
@@ -69,13 +69,19 @@ class Executor:
         self._captured = capture
         self._program, self._steps = self._build()
         self._arena = self._program.space(1)
+        self.reset()
 
     def _place(self, keep_all: bool) -> tuple[dict[str, int], int]:
         roots, graph = self._roots, self.graph
-        last = {roots[name]: len(graph.nodes) for name in graph.outputs}
-        first = {roots[name]: -1 for name in graph.inputs}
+        end = len(graph.nodes)
+        kept = [roots[name] for name in graph.outputs if not graph.tensors[name].is_constant]
+        last = dict.fromkeys([*kept, *graph.states], end)
+        first = dict.fromkeys([*(roots[name] for name in graph.inputs), *graph.states], -1)
+        scratch: dict[int, int] = {}
         for bound in self._bound:
             for arg in (arg for call in bound.calls for arg in call.args):
+                if isinstance(arg, ScratchArg):
+                    scratch[bound.index] = max(scratch.get(bound.index, 0), arg.nbytes)
                 if isinstance(arg, TensorArg):
                     root = roots[arg.name]
                     first.setdefault(root, bound.index)
@@ -84,6 +90,7 @@ class Executor:
         for root, start in first.items():
             end = len(graph.nodes) if keep_all else last.get(root, start)
             spans.append((start, end, graph.tensors[root].nbytes, root))
+        spans += [(i, i, nbytes, _scratch_name(i)) for i, nbytes in scratch.items()]
         return first_fit(spans)
 
     def _build(self) -> tuple[_native.Program, list[PlacedStep]]:
@@ -91,15 +98,22 @@ class Executor:
         steps = []
         for bound in self._bound:
             for call in bound.calls:
-                operands = tuple(self._operand(arg, pool) for arg in call.args)
+                operands = tuple(self._operand(arg, pool, bound.index) for arg in call.args)
                 steps.append(PlacedStep(call.kernel, bound.index, operands, call.params))
         return build_program(steps, pool.image(), [self.arena_bytes]), steps
 
-    def _operand(self, arg: TensorArg | ConstArg, pool: ConstantPool) -> PlacedOperand:
+    def _operand(self, arg: Arg, pool: ConstantPool, node: int) -> PlacedOperand:
         if isinstance(arg, ConstArg):
             return PlacedOperand(CONST_SPACE, pool.add(arg.data) + arg.view.offset, arg.view)
+        if isinstance(arg, ScratchArg):
+            return PlacedOperand(1, self._offsets[_scratch_name(node)], arg.view)
         offset = self._offsets[self._roots[arg.name]] + arg.view.offset
         return PlacedOperand(1, offset, arg.view)
+
+    def reset(self) -> None:
+        """Give the state variables the values they have before the first inference."""
+        for name, initial in self.graph.states.items():
+            self._view(self.graph.tensors[name])[...] = initial
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Run once.
@@ -150,6 +164,10 @@ class Executor:
         assert value is not None
         if tensor.nbytes:
             self._view(tensor)[...] = value
+
+
+def _scratch_name(node: int) -> str:
+    return f"\0scratch {node}"
 
 
 def check_input(tensor: Tensor, value: Array | None) -> None:

@@ -1,7 +1,12 @@
-"""Tables of unary operators on 8-bit elements: one result for each of the 256 stored bytes."""
+"""Tables of unary operators: one result for each stored byte, or 513 points on 16 bits.
+
+Made once, when a network is built. Functions are evaluated in double precision and rounded to
+single, which is what a correctly rounded single-precision library gives.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -9,26 +14,31 @@ import numpy as np
 import numpy.typing as npt
 
 from npuforge.errors import UnsupportedError
-from npuforge.graph import Node, Tensor
+from npuforge.graph import GeluAttrs, LeakyReluAttrs, Node, Tensor
 from npuforge.numerics.fixedpoint import (
+    doubling_high_mul,
     exp_on_negative,
     logistic,
     quantize_multiplier,
     requantize,
+    round_half_away,
     rounding_shift,
 )
 from npuforge.numerics.ranges import activation_range
+from npuforge.numerics.types import refuse_type
 from npuforge.vocab import Activation, Contract, DType
 
 Int = npt.NDArray[np.int64]
+Real = npt.NDArray[np.float32]
+Double = npt.NDArray[np.float64]
 
 
 def stored_values(dtype: DType) -> Int:
     """The value of each stored byte 0..255 of an 8-bit type."""
     bytes_ = np.arange(256, dtype=np.int64)
-    return (
-        bytes_ if dtype is DType.UINT8 else bytes_.astype(np.uint8).view(np.int8).astype(np.int64)
-    )
+    if dtype is DType.UINT8:
+        return bytes_
+    return bytes_.astype(np.uint8).view(np.int8).astype(np.int64)
 
 
 def unary_table(node: Node, x: Tensor, y: Tensor) -> npt.NDArray[np.uint8]:
@@ -39,14 +49,10 @@ def unary_table(node: Node, x: Tensor, y: Tensor) -> npt.NDArray[np.uint8]:
     """
     for tensor in (x, y):
         if tensor.dtype not in (DType.INT8, DType.UINT8):
-            raise UnsupportedError(
-                "NUM-001", node=node.name, op=node.op, tensor=tensor.name, dtype=tensor.dtype
-            )
+            raise refuse_type(node, tensor)
         if tensor.quantization is None:
             raise UnsupportedError("NUM-002", node=node.name, op=node.op, tensor=tensor.name)
-    maker = _MAKERS.get((node.op, _table_contract(node.contract)))
-    if maker is None:
-        raise UnsupportedError("NUM-005", node=node.name, op=node.op, contract=node.contract)
+    maker = _maker(node)
     low, high = y.dtype.limits
     values = np.clip(maker(node, stored_values(x.dtype), x, y), low, high)
     return (values & 0xFF).astype(np.uint8)
@@ -61,8 +67,21 @@ def requantize_table(node: Node, x: Tensor, y: Tensor) -> npt.NDArray[np.uint8]:
     return unary_table(replace(node, op="quantize"), x, y)
 
 
-def _table_contract(contract: Contract) -> Contract:
-    return Contract.TFLITE_REFERENCE if contract is Contract.TFLITE_MICRO else contract
+Maker = Callable[[Node, Int, Tensor, Tensor], Int]
+
+
+def _maker(node: Node) -> Maker:
+    fixed = node.contract in (Contract.TFLITE_REFERENCE, Contract.TFLITE_MICRO)
+    if fixed and node.op in _FIXED:
+        return _FIXED[node.op]
+    if node.contract is Contract.TFLITE_MICRO and node.op in _FIXED_MICRO:
+        return _FIXED_MICRO[node.op]
+    if node.op in FUNCTIONS:
+        return _lite_function if fixed else _qlinear_function
+    raise UnsupportedError("NUM-005", node=node.name, op=node.op, contract=node.contract)
+
+
+# --- fixed-point rules of TensorFlow Lite's reference kernels ---
 
 
 def _rescale(node: Node, q: Int, x: Tensor, y: Tensor) -> Int:
@@ -78,53 +97,190 @@ def _relu(node: Node, q: Int, x: Tensor, y: Tensor) -> Int:
     return result
 
 
-def _logistic(node: Node, q: Int, x: Tensor, y: Tensor) -> Int:
-    """Fixed-point logistic on a Q4.27 argument, as the reference kernel computes it."""
+def _leaky_relu(node: Node, q: Int, x: Tensor, y: Tensor) -> Int:
+    assert isinstance(node.attrs, LeakyReluAttrs)
+    alpha = np.float32(node.attrs.alpha)
+    slope = quantize_multiplier(abs(float(x.quant.s * alpha / y.quant.s)))
+    identity = quantize_multiplier(float(x.quant.s / y.quant.s))
+    centred = q - x.quant.z
+    below = requantize(centred, *slope) * (-1 if alpha < 0 else 1)
+    return np.where(centred >= 0, requantize(centred, *identity), below) + y.quant.z
+
+
+def _input_radius(integer_bits: int, shift: int) -> int:
+    """Largest centred input that the fixed-point argument can hold."""
+    return math.floor(((1 << integer_bits) - 1) * (1 << (31 - integer_bits)) / 2.0**shift)
+
+
+def _fixed_logistic(node: Node, q: Int, x: Tensor, y: Tensor) -> Int:
+    """Logistic on a Q4.27 argument, as tflite-micro computes it."""
     integer_bits = 4
     multiplier, shift = quantize_multiplier(float(x.quant.s) * (1 << (31 - integer_bits)))
-    radius = ((1 << integer_bits) - 1) * (1 << (31 - integer_bits)) / (1 << shift)
+    radius = _input_radius(integer_bits, shift)
     centred = q - x.quant.z
-    inside = np.clip(centred, -int(radius) + 1, int(radius) - 1)
+    inside = np.clip(centred, -radius + 1, radius - 1)
     value = logistic(requantize(inside, multiplier, shift), integer_bits)
     result = np.minimum(rounding_shift(value, 23), 255)
-    result = np.where(centred <= -int(radius), 0, np.where(centred >= int(radius), 255, result))
+    result = np.where(centred <= -radius, 0, np.where(centred >= radius, 255, result))
     return result - 128
 
 
-def _float_function(
-    function: Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]],
-) -> Callable[[Node, Int, Tensor, Tensor], Int]:
-    """Dequantise, apply in single precision, quantise half to even."""
-
-    def make(node: Node, q: Int, x: Tensor, y: Tensor) -> Int:
-        real = x.quant.s * (q - x.quant.z).astype(np.float32)
-        scaled = function(real) / y.quant.s
-        rounded: Int = np.rint(np.clip(scaled, -1e6, 1e6)).astype(np.int64)
-        return rounded + y.quant.z
-
-    return make
-
-
-def _sigmoid(v: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    return (np.float32(1) / (np.float32(1) + np.exp(-v))).astype(np.float32)
+def _fixed_tanh(node: Node, q: Int, x: Tensor, y: Tensor) -> Int:
+    """tanh on a Q4.27 argument through the logistic of twice the argument, for tflite-micro."""
+    integer_bits = 4
+    multiplier, shift = quantize_multiplier(float(x.quant.s) * (1 << (31 - integer_bits)))
+    radius = _input_radius(integer_bits, shift)
+    centred = q - x.quant.z
+    inside = np.clip(centred, -radius + 1, radius - 1)
+    argument = requantize(inside, multiplier, shift)
+    # tanh(|a|) = (1 - e) / (1 + e) with e = exp(-2|a|), evaluated as 2 / (1 + e) - 1
+    half = _one_minus_over_one_plus(exp_on_negative(-np.abs(argument), integer_bits + 1))
+    value = np.where(argument == 0, 0, np.where(argument > 0, half, -half))
+    result = np.clip(rounding_shift(value, 24), -128, 127)
+    return np.where(centred <= -radius, -128, np.where(centred >= radius, 127, result))
 
 
-def _same(v: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    return v
+def _one_minus_over_one_plus(a: Int) -> Int:
+    """(1 - a) / (1 + a) in Q0.31 for a in [0, 1]: Newton-Raphson for 1 / (1 + a), then 2x - 1."""
+    half_denominator = (a + (1 << 31)) >> 1
+    v = 1515870810 + doubling_high_mul(half_denominator, -1010580540)
+    for _ in range(3):
+        error = (1 << 29) - doubling_high_mul(half_denominator, v)
+        v = v + np.clip(doubling_high_mul(v, error) << 2, -(1 << 31), (1 << 31) - 1)
+    result: Int = np.clip((v - (1 << 29)) << 2, -(1 << 31), (1 << 31) - 1)
+    return result
 
 
-_T, _O = Contract.TFLITE_REFERENCE, Contract.ONNX_QLINEAR
-_MAKERS: dict[tuple[str, Contract], Callable[[Node, Int, Tensor, Tensor], Int]] = {
-    ("quantize", _T): _rescale,
-    ("relu", _T): _relu,
-    ("relu6", _T): _relu,
-    ("relu_n1_to_1", _T): _relu,
-    ("logistic", _T): _logistic,
-    ("quantize", _O): _float_function(_same),
-    ("relu", _O): _float_function(lambda v: np.maximum(v, np.float32(0))),
-    ("relu6", _O): _float_function(lambda v: np.clip(v, np.float32(0), np.float32(6))),
-    ("logistic", _O): _float_function(_sigmoid),
+def _sat16(v: Int) -> Int:
+    result: Int = np.clip(v, -(1 << 15), (1 << 15) - 1)
+    return result
+
+
+def _high_mul_16(a: Int, b: int) -> Int:
+    """Doubling high multiply of 16-bit numbers with rounding, half away from zero."""
+    product = a * b
+    nudge = np.where(product >= 0, 1 << 14, 1 - (1 << 14))
+    total = product + nudge
+    return _sat16(np.where(total >= 0, total >> 15, -((-total) >> 15)))
+
+
+def _multiplier_16(factor: float) -> tuple[int, int]:
+    multiplier, shift = quantize_multiplier(factor)
+    return min((multiplier + (1 << 15)) >> 16, (1 << 15) - 1), shift
+
+
+def _hard_swish(node: Node, q: Int, x: Tensor, y: Tensor) -> Int:
+    """x * relu6(x + 3) / 6 in 16-bit fixed point."""
+    hires_scale = np.float32(1 / 128) * x.quant.s
+    out_multiplier, out_shift = _multiplier_16(float(np.float32(hires_scale / y.quant.s)))
+    relu_scale = np.float32(3) / np.float32(32768)
+    relu_multiplier, relu_shift = _multiplier_16(float(np.float32(hires_scale / relu_scale)))
+    if out_shift > 0:
+        raise UnsupportedError("NUM-005", node=node.name, op=node.op, contract=node.contract)
+    hires = (q - x.quant.z) << 7
+    preshift = _high_mul_16(hires, out_multiplier)
+    relu = hires
+    if relu_shift > 0:
+        relu = _sat16(relu << (relu_shift - 1))
+    relu = _high_mul_16(relu, relu_multiplier)
+    if relu_shift > 0:
+        relu = _sat16(relu << 1)
+    if relu_shift < 0:
+        relu = rounding_shift(relu, -relu_shift)
+    relu = (relu + (1 << 15)) >> 1
+    product = relu * preshift
+    high = np.where(product >= 0, product >> 15, -((-product) >> 15))  # towards zero
+    return rounding_shift(_sat16(high), -out_shift) + y.quant.z
+
+
+_FIXED: dict[str, Maker] = {
+    "quantize": _rescale,
+    "relu": _relu,
+    "relu6": _relu,
+    "relu_n1_to_1": _relu,
+    "leaky_relu": _leaky_relu,
+    "hard_swish": _hard_swish,
 }
+_FIXED_MICRO: dict[str, Maker] = {"logistic": _fixed_logistic, "tanh": _fixed_tanh}
+
+
+# --- functions of the dequantised value ---
+
+
+def _erf(v: Double) -> Double:
+    result: Double = np.vectorize(math.erf, otypes=[np.float64])(v)
+    return result
+
+
+def _gelu(node: Node, v: Double) -> Double:
+    if isinstance(node.attrs, GeluAttrs) and node.attrs.approximate:
+        inner = math.sqrt(2 / math.pi) * (v + 0.044715 * v**3)
+        return np.asarray(0.5 * v * (1 + np.tanh(inner)))
+    return np.asarray(0.5 * v * (1 + _erf(v / math.sqrt(2))))
+
+
+def _leaky(node: Node, v: Double) -> Double:
+    assert isinstance(node.attrs, LeakyReluAttrs)
+    return np.where(v > 0, v, v * np.float64(np.float32(node.attrs.alpha)))
+
+
+FUNCTIONS: dict[str, Callable[[Node, Double], Double]] = {
+    "quantize": lambda n, v: v,
+    "relu": lambda n, v: np.maximum(v, 0),
+    "relu6": lambda n, v: np.clip(v, 0, 6),
+    "relu_n1_to_1": lambda n, v: np.clip(v, -1, 1),
+    "logistic": lambda n, v: 1 / (1 + np.exp(-v)),
+    "tanh": lambda n, v: np.tanh(v),
+    "hard_swish": lambda n, v: v * np.clip(v + 3, 0, 6) / 6,
+    "hard_sigmoid": lambda n, v: np.clip(0.2 * v + 0.5, 0, 1),
+    "elu": lambda n, v: np.where(v < 0, np.expm1(np.minimum(v, 0)), v),
+    "exp": lambda n, v: np.exp(v),
+    "log": lambda n, v: np.log(v),
+    "sqrt": lambda n, v: np.sqrt(v),
+    "rsqrt": lambda n, v: 1 / np.sqrt(v),
+    "square": lambda n, v: v * v,
+    "abs": lambda n, v: np.abs(v),
+    "neg": lambda n, v: -v,
+    "round": lambda n, v: np.rint(v),
+    "floor": lambda n, v: np.floor(v),
+    "ceil": lambda n, v: np.ceil(v),
+    "sign": lambda n, v: np.sign(v),
+    "sin": lambda n, v: np.sin(v),
+    "cos": lambda n, v: np.cos(v),
+    "erf": lambda n, v: _erf(v),
+    "softplus": lambda n, v: np.logaddexp(0, v),
+    "reciprocal": lambda n, v: 1 / v,
+    "leaky_relu": _leaky,
+    "gelu": _gelu,
+}
+
+
+def _function_values(node: Node, q: Int, x: Tensor) -> Real:
+    real = (x.quant.s * (q - x.quant.z).astype(np.float32)).astype(np.float64)
+    with np.errstate(all="ignore"):
+        return FUNCTIONS[node.op](node, real).astype(np.float32)
+
+
+def _limited(values: Real) -> Real:
+    """Infinite and undefined results saturate."""
+    return np.nan_to_num(np.clip(values, -1e6, 1e6), nan=0.0).astype(np.float32)
+
+
+def _lite_function(node: Node, q: Int, x: Tensor, y: Tensor) -> Int:
+    """As TensorFlow Lite fills its tables: times the inverse scale, ties away from zero."""
+    inverse = np.float32(1) / y.quant.s
+    scaled = _limited(_function_values(node, q, x) * inverse).astype(np.float64)
+    rounded = np.where(scaled >= 0, np.floor(scaled + 0.5), np.ceil(scaled - 0.5))
+    return rounded.astype(np.int64) + y.quant.z
+
+
+def _qlinear_function(node: Node, q: Int, x: Tensor, y: Tensor) -> Int:
+    """As ONNX quantises: divided by the scale, ties to even."""
+    scaled = _limited(_function_values(node, q, x) / y.quant.s)
+    return np.rint(scaled).astype(np.int64) + y.quant.z
+
+
+# --- softmax ---
 
 
 def softmax_exp_table(x: Tensor, beta: float) -> tuple[npt.NDArray[np.int32], int]:
@@ -135,9 +291,83 @@ def softmax_exp_table(x: Tensor, beta: float) -> tuple[npt.NDArray[np.int32], in
     integer_bits = 5
     factor = min(float(beta) * float(x.quant.s) * (1 << (31 - integer_bits)), (1 << 31) - 1.0)
     multiplier, shift = quantize_multiplier(factor)
-    radius = ((1 << integer_bits) - 1) * (1 << (31 - integer_bits)) / (1 << shift)
-    diff_min = -int(np.floor(radius))
-    differences = -np.arange(256, dtype=np.int64)
-    usable = np.maximum(differences, diff_min)
+    diff_min = -_input_radius(integer_bits, shift)
+    usable = np.maximum(-np.arange(256, dtype=np.int64), diff_min)
     table = exp_on_negative(requantize(usable, multiplier, shift), integer_bits)
     return table.astype(np.int32), diff_min
+
+
+def float_exp_table(x: Tensor, beta: float) -> Real:
+    """exp(-i * scale * beta) in single precision for i = 0..255."""
+    real = (np.arange(256) * np.float64(x.quant.s) * beta).astype(np.float32)
+    return np.exp(-real.astype(np.float64)).astype(np.float32)
+
+
+# --- 16-bit tables ---
+
+
+def sampled_table_16(
+    function: Callable[[Double], Double],
+    in_range: tuple[float, float],
+    out_range: tuple[float, float],
+) -> npt.NDArray[np.int16]:
+    """513 samples of a function, moved by half the error at each section's middle.
+
+    Args:
+        function: vectorised, on real numbers.
+        in_range: real numbers of the smallest and largest stored input.
+        out_range: real numbers of the smallest and largest stored output.
+    """
+    low, high = in_range
+    step = (high - low) / 512
+    inverse = 65536.0 / (out_range[1] - out_range[0])
+    at: Double = low + np.arange(512, dtype=np.float64) * step
+    value, middle, following = function(at), function(at + step / 2), function(at + step)
+    half_away = np.vectorize(round_half_away, otypes=[np.float64])
+    sample = half_away(value * inverse)
+    interpolated = half_away((following * inverse + half_away(value * inverse)) / 2)
+    bias = half_away((interpolated - half_away(middle * inverse)) / 2)
+    table = np.empty(513)
+    table[:512] = np.clip(sample - bias, -32768, 32767)
+    last = float(function(np.array([high]))[0])
+    table[512] = np.clip(round_half_away(last * inverse), -32768, 32767)
+    return table.astype(np.int16)
+
+
+def table_16(node: Node, x: Tensor, y: Tensor) -> npt.NDArray[np.int16]:
+    """513 points of a unary operator between int16 tensors.
+
+    Raises:
+        UnsupportedError: the operator has no such table.
+    """
+    if node.op not in FUNCTIONS:
+        raise UnsupportedError("NUM-005", node=node.name, op=node.op, contract=node.contract)
+
+    def function(v: Double) -> Double:
+        with np.errstate(all="ignore"):
+            values = FUNCTIONS[node.op](node, v)
+        return np.nan_to_num(np.clip(values, -1e9, 1e9), nan=0.0)
+
+    ranges = [
+        (float(t.quant.s) * (-32768 - t.quant.z), float(t.quant.s) * (32767 - t.quant.z))
+        for t in (x, y)
+    ]
+    return sampled_table_16(function, ranges[0], ranges[1])
+
+
+def softmax_tables_16() -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]]:
+    """exp over [-10, 0] and 1 / (1 + x) over [0, 1], for int16 softmax."""
+    exp = sampled_table_16(
+        np.exp, (10.0 / 65535 * (-32768 - 32767), 0.0), (2.0 / 65535 * -32768, 2.0 / 65535 * 32767)
+    )
+    reciprocal = sampled_table_16(
+        lambda v: 1.0 / (1.0 + v), (0.0, 1.0), (2.0 / 65535 * -32768, 2.0 / 65535 * 32767)
+    )
+    return exp, reciprocal
+
+
+def sigmoid_table_16() -> npt.NDArray[np.uint16]:
+    """sigmoid over [0, 10.7] in 256 steps of 1/24, as unsigned 16-bit fractions."""
+    x = np.arange(256) / 24.0
+    values = np.minimum(np.floor(65536.0 / (1.0 + np.exp(-x)) + 0.5), 65535)
+    return values.astype(np.uint16)

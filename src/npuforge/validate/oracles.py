@@ -67,7 +67,7 @@ class LiteRtReference:
         self._graph = graph
         try:
             self._interpreter: Any = Interpreter(
-                model_content=mend_axes(content),
+                model_content=mend(content),
                 experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
                 experimental_preserve_all_tensors=True,
             )
@@ -95,27 +95,39 @@ class LiteRtReference:
         return {n: self._interpreter.get_tensor(i) for n, i in self._indices.items()}
 
 
-def mend_axes(content: bytes) -> bytes:
-    """The file with the channel axis of one-dimensional tensors set to 0.
+def mend(content: bytes) -> bytes:
+    """The file with two blemishes removed that LiteRT's reference interpreter refuses.
 
-    Older converters left the axis of bias tensors at that of the weights. It has no effect on the
-    arithmetic, but LiteRT refuses such files since it checks the field.
+    Older converters left the channel axis of bias tensors at that of the weights, which has no
+    effect on the arithmetic. And TILE is registered there under its first version only, although
+    the kernel is the one that newer files name.
     """
     import tflite
 
     mended = bytearray(content)
     root = tflite.Model.GetRootAsModel(content, 0)
+
+    def clear(table: Any, field: int, value: int) -> None:
+        offset = table.Offset(field)
+        if offset:
+            at = table.Pos + offset
+            mended[at : at + 4] = value.to_bytes(4, "little")
+
+    for i in range(root.OperatorCodesLength()):
+        code = root.OperatorCodes(i)
+        kind = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+        if kind == tflite.BuiltinOperator.TILE:
+            clear(code._tab, _VERSION, 1)
     for i in range(root.SubgraphsLength()):
         graph = root.Subgraphs(i)
         for k in range(graph.TensorsLength()):
             tensor = graph.Tensors(k)
             quant = tensor.Quantization()
-            if quant is None or tensor.ShapeLength() != 1 or quant.QuantizedDimension() == 0:
-                continue
-            at = quant._tab.Pos + quant._tab.Offset(_QUANTIZED_DIMENSION)
-            mended[at : at + 4] = bytes(4)
+            if quant is not None and tensor.ShapeLength() == 1:
+                clear(quant._tab, _QUANTIZED_DIMENSION, 0)
     return bytes(mended)
 
 
-# position of quantized_dimension in the virtual table of QuantizationParameters
+# positions of fields in the virtual tables of OperatorCode and QuantizationParameters
+_VERSION = 8
 _QUANTIZED_DIMENSION = 16

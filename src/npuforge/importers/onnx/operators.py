@@ -25,7 +25,7 @@ from npuforge.graph import (
     SoftmaxAttrs,
     Tensor,
 )
-from npuforge.graph.ops import window_count
+from npuforge.graph.shapes import window_count
 from npuforge.importers.onnx.file import RawNode
 from npuforge.importers.onnx.importer import Constant, Importer, Target, Value
 from npuforge.importers.onnx.layout import (

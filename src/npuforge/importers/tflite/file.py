@@ -47,7 +47,10 @@ class RawTensor:
 
 @dataclass(frozen=True, eq=False)
 class RawOperator:
-    """One operator; `options` is the flatbuffer table of its builtin options, or None."""
+    """One operator; `options` is the flatbuffer table of its builtin options, or None.
+
+    `custom_options` are the bytes of a custom operator's options.
+    """
 
     index: int
     code: int
@@ -56,6 +59,7 @@ class RawOperator:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     options: Any
+    custom_options: bytes = b""
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,6 +201,9 @@ class _Reader:
             inputs=self._indices(op.InputsAsNumpy(), tensors, f"operator {index}"),
             outputs=self._indices(op.OutputsAsNumpy(), tensors, f"operator {index}"),
             options=op.BuiltinOptions(),
+            custom_options=(
+                bytes(op.CustomOptionsAsNumpy().tobytes()) if op.CustomOptionsLength() else b""
+            ),
         )
 
 

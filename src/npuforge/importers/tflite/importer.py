@@ -9,6 +9,7 @@ import numpy as np
 from npuforge.errors import ModelError, UnsupportedError
 from npuforge.graph import NUMPY_TYPES, Array, Graph, Quantization, Tensor
 from npuforge.graph.types import Node
+from npuforge.importers.tflite.context import Context
 from npuforge.importers.tflite.file import (
     RawModel,
     RawOperator,
@@ -17,8 +18,8 @@ from npuforge.importers.tflite.file import (
     names_of,
     read_tflite,
 )
-from npuforge.importers.tflite.operators import HANDLERS, Context
-from npuforge.importers.tflite.types import TENSOR_TYPES, operator_name
+from npuforge.importers.tflite.operators import HANDLERS
+from npuforge.importers.tflite.types import RESOURCE, TENSOR_TYPES, operator_name
 from npuforge.vocab import DType
 
 
@@ -41,10 +42,13 @@ class _Importer(Context):
     def __init__(self, model: RawModel, name: str, path: str) -> None:
         self._path = path
         self._name = name
+        self._model = model
         self._subgraph: RawSubgraph = model.subgraphs[0]
         self._names = names_of(self._subgraph.tensors)
         self.tensors: dict[str, Tensor] = {}
         self.nodes: list[Node] = []
+        self.states: dict[str, Array] = {}
+        self.resources: dict[int, str] = {}
 
     def graph(self) -> Graph:
         inputs = [self._names[i] for i in self._subgraph.inputs if i >= 0]
@@ -53,7 +57,7 @@ class _Importer(Context):
         for op in self._subgraph.operators:
             self._add_operator(op)
         outputs = tuple(self._names[i] for i in self._subgraph.outputs if i >= 0)
-        used = set(inputs) | set(outputs)
+        used = set(inputs) | set(outputs) | set(self.states)
         for node in self.nodes:
             used.update(node.input_names, node.outputs)
         return Graph(
@@ -63,10 +67,13 @@ class _Importer(Context):
             inputs=tuple(inputs),
             outputs=outputs,
             source="tflite",
+            states=self.states,
         )
 
     def _add_tensor(self, raw: RawTensor) -> None:
         name = self._names[raw.index]
+        if raw.type == RESOURCE:
+            return
         dtype = TENSOR_TYPES.get(raw.type)
         if dtype is None:
             raise UnsupportedError("IMP-010", path=self._path, tensor=name, type=raw.type)
@@ -119,6 +126,10 @@ class _Importer(Context):
         handler(self, op)
 
     # what operator handlers use
+
+    def subgraph(self, index: int) -> RawSubgraph | None:
+        known = 0 <= index < len(self._model.subgraphs)
+        return self._model.subgraphs[index] if known else None
 
     def name_of(self, index: int) -> str | None:
         return None if index < 0 else self._names[index]

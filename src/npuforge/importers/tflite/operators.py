@@ -1,129 +1,36 @@
-"""One handler a TFLite operator: options and constant inputs become attributes.
-
-Operators on shapes of static tensors (SHAPE, STRIDED_SLICE, PACK on constants) are computed here,
-so that what they feed becomes constant.
-"""
+"""Handlers of TFLite operators that compute: options and constant inputs become attributes."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from npuforge.errors import NpuforgeError
 from npuforge.graph import (
-    Array,
     Attrs,
-    ConcatAttrs,
+    AxisAttrs,
     ConvAttrs,
+    CoordinateMode,
+    DetectionAttrs,
     ElementwiseAttrs,
     FullyConnectedAttrs,
+    GeluAttrs,
+    LeakyReluAttrs,
+    MatMulAttrs,
+    NearestMode,
     NoAttrs,
-    Node,
-    PadAttrs,
     PoolAttrs,
     ReduceAttrs,
-    ReshapeAttrs,
-    SliceAttrs,
+    ResizeAttrs,
+    ResizeMode,
     SoftmaxAttrs,
     Tensor,
-    TransposeAttrs,
+    TransposeConvAttrs,
 )
+from npuforge.graph.attrs import NO_ATTRS
+from npuforge.importers.tflite.context import Context, Handler, normal_axes
 from npuforge.importers.tflite.file import RawOperator, read_options
-from npuforge.vocab import Activation, Contract
-
-
-class Context:
-    """What a handler may use of the importer."""
-
-    tensors: dict[str, Tensor]
-    nodes: list[Node]
-
-    def name_of(self, index: int) -> str | None:
-        """Name of a tensor by its number; None for an absent optional one."""
-        raise NotImplementedError
-
-    def refuse(self, op: RawOperator, reason: str) -> NpuforgeError:
-        """The error for an operator that is sound but not taken."""
-        raise NotImplementedError
-
-    def damaged(self, op: RawOperator, reason: str) -> NpuforgeError:
-        """The error for an operator that contradicts itself."""
-        raise NotImplementedError
-
-    def inputs(self, op: RawOperator, least: int) -> list[Tensor | None]:
-        """The tensors an operator reads; at least `least` of them are there."""
-        names = [self.name_of(i) for i in op.inputs]
-        if len(names) < least or None in names[:least]:
-            raise self.damaged(op, f"{len(names)} inputs")
-        return [None if name is None else self.tensors[name] for name in names]
-
-    def first(self, op: RawOperator) -> Tensor:
-        """The operator's first input."""
-        tensor = self.inputs(op, 1)[0]
-        assert tensor is not None
-        return tensor
-
-    def output(self, op: RawOperator, index: int = 0) -> Tensor:
-        """One of the operator's outputs."""
-        name = self.name_of(op.outputs[index]) if len(op.outputs) > index else None
-        if name is None:
-            raise self.damaged(op, "no output")
-        return self.tensors[name]
-
-    def constant(self, op: RawOperator, index: int) -> Array:
-        """The data of an input that must be known before the network runs."""
-        tensor = self.inputs(op, index + 1)[index]
-        assert tensor is not None
-        if tensor.data is None:
-            raise self.refuse(op, f"{tensor.name} is computed while the network runs")
-        return tensor.data
-
-    def integers(self, op: RawOperator, index: int) -> list[int]:
-        """An input of whole numbers that must be known before the network runs."""
-        data = self.constant(op, index)
-        if data.dtype.kind not in "iu":
-            raise self.damaged(op, f"input {index} is not of integers")
-        return [int(v) for v in data.reshape(-1)]
-
-    def fold(self, op: RawOperator, value: Array) -> None:
-        """Make the output a constant instead of adding a node."""
-        tensor = self.output(op)
-        if value.size != tensor.size:
-            raise self.damaged(op, f"result of {value.size} values for shape {tensor.shape}")
-        data = np.array(value.reshape(tensor.shape), order="C")
-        self.tensors[tensor.name] = Tensor(
-            tensor.name, tensor.shape, tensor.dtype, tensor.quantization, data
-        )
-
-    def add(
-        self,
-        op: RawOperator,
-        kind: str,
-        attrs: Attrs,
-        inputs: Sequence[str | None] | None = None,
-        *,
-        moves: bool = False,
-    ) -> None:
-        """Append a node with all of the operator's outputs; `moves` marks pure data movement."""
-        names = [self.name_of(i) for i in op.inputs] if inputs is None else list(inputs)
-        while names and names[-1] is None:
-            names.pop()
-        outputs = [name for name in (self.name_of(i) for i in op.outputs) if name is not None]
-        if not outputs:
-            raise self.damaged(op, "no output")
-        contract = Contract.EXACT
-        if not moves:
-            tensors = [self.tensors[n] for n in (*names[:1], *outputs[:1]) if n is not None]
-            is_float = all(t.dtype.is_float for t in tensors)
-            contract = Contract.FLOAT32 if is_float else Contract.TFLITE_REFERENCE
-        node = Node(outputs[0], kind, tuple(names), tuple(outputs), attrs, contract)
-        self.nodes.append(node)
-
-
-Handler = Callable[[Context, RawOperator], None]
+from npuforge.importers.tflite.movement import MOVEMENT
+from npuforge.importers.tflite.state import STATE
+from npuforge.vocab import Activation
 
 # ActivationFunctionType of the TFLite schema
 _ACTIVATIONS = {
@@ -207,7 +114,11 @@ def _fully_connected(ctx: Context, op: RawOperator) -> None:
     options = read_options(tflite.FullyConnectedOptions, op)
     if options.WeightsFormat() != 0:
         raise ctx.refuse(op, "shuffled weights")
-    attrs = FullyConnectedAttrs(_activation(ctx, op, options), bool(options.KeepNumDims()))
+    attrs = FullyConnectedAttrs(
+        _activation(ctx, op, options),
+        bool(options.KeepNumDims()),
+        bool(options.AsymmetricQuantizeInputs()),
+    )
     ctx.add(op, "fully_connected", attrs)
 
 
@@ -241,13 +152,6 @@ def _unary(kind: str) -> Handler:
     return handle
 
 
-def normal_axes(ctx: Context, op: RawOperator, axes: Sequence[int], rank: int) -> list[int]:
-    """Axes counted from the front; refuses those that do not exist."""
-    if any(not -rank <= axis < rank for axis in axes):
-        raise ctx.damaged(op, f"axes {list(axes)} for rank {rank}")
-    return [axis % rank for axis in axes]
-
-
 def _reduce(kind: str) -> Handler:
     def handle(ctx: Context, op: RawOperator) -> None:
         import tflite
@@ -261,135 +165,220 @@ def _reduce(kind: str) -> Handler:
     return handle
 
 
-def _softmax(ctx: Context, op: RawOperator) -> None:
+def _softmax(kind: str) -> Handler:
+    def handle(ctx: Context, op: RawOperator) -> None:
+        import tflite
+
+        x = ctx.first(op)
+        beta = 1.0
+        if kind == "softmax":
+            beta = float(read_options(tflite.SoftmaxOptions, op).Beta())
+        ctx.add(op, kind, SoftmaxAttrs(max(len(x.shape) - 1, 0), beta), [x.name])
+
+    return handle
+
+
+def _leaky_relu(ctx: Context, op: RawOperator) -> None:
     import tflite
 
-    options = read_options(tflite.SoftmaxOptions, op)
-    x = ctx.first(op)
-    attrs = SoftmaxAttrs(max(len(x.shape) - 1, 0), float(options.Beta()))
-    ctx.add(op, "softmax", attrs, [x.name])
+    alpha = float(read_options(tflite.LeakyReluOptions, op).Alpha())
+    ctx.add(op, "leaky_relu", LeakyReluAttrs(alpha), [ctx.first(op).name])
 
 
-def _reshape(ctx: Context, op: RawOperator) -> None:
-    x, y = ctx.first(op), ctx.output(op)
-    if x.data is not None:
-        ctx.fold(op, x.data)
-        return
-    ctx.add(op, "reshape", ReshapeAttrs(y.shape), [x.name], moves=True)
-
-
-def _transpose(ctx: Context, op: RawOperator) -> None:
-    x = ctx.first(op)
-    perm = normal_axes(ctx, op, ctx.integers(op, 1), len(x.shape))
-    ctx.add(op, "transpose", TransposeAttrs(tuple(perm)), [x.name], moves=True)
-
-
-def _pad(ctx: Context, op: RawOperator) -> None:
-    x = ctx.first(op)
-    pads = ctx.integers(op, 1)
-    if len(pads) != 2 * len(x.shape):
-        raise ctx.damaged(op, f"{len(pads)} paddings for rank {len(x.shape)}")
-    if len(op.inputs) > 2 and op.inputs[2] >= 0:
-        value = float(ctx.constant(op, 2).reshape(-1)[0])
-    else:
-        value = float(x.quant.z) if x.quantization is not None else 0.0
-    attrs = PadAttrs(tuple(pads[0::2]), tuple(pads[1::2]), value=value)
-    ctx.add(op, "pad", attrs, [x.name], moves=True)
-
-
-def _concatenation(ctx: Context, op: RawOperator) -> None:
+def _gelu(ctx: Context, op: RawOperator) -> None:
     import tflite
 
-    options = read_options(tflite.ConcatenationOptions, op)
-    x = ctx.first(op)
-    axis = normal_axes(ctx, op, [options.Axis()], len(x.shape))[0]
-    ctx.add(op, "concat", ConcatAttrs(axis, _activation(ctx, op, options)), moves=True)
+    approximate = bool(read_options(tflite.GeluOptions, op).Approximate())
+    ctx.add(op, "gelu", GeluAttrs(approximate), [ctx.first(op).name])
 
 
-def _shape(ctx: Context, op: RawOperator) -> None:
-    x, y = ctx.first(op), ctx.output(op)
-    ctx.fold(op, np.array(x.shape, np.int64 if y.dtype == "int64" else np.int32))
+def _plain(kind: str, attrs: Attrs = NO_ATTRS) -> Handler:
+    def handle(ctx: Context, op: RawOperator) -> None:
+        ctx.add(op, kind, attrs)
+
+    return handle
 
 
-def _pack(ctx: Context, op: RawOperator) -> None:
+def _batch_matmul(ctx: Context, op: RawOperator) -> None:
     import tflite
 
-    options = read_options(tflite.PackOptions, op)
-    parts = [tensor for tensor in ctx.inputs(op, 1) if tensor is not None]
-    if any(part.data is None for part in parts):
-        raise ctx.refuse(op, "stacks tensors that are computed while the network runs")
-    axis = normal_axes(ctx, op, [options.Axis()], len(parts[0].shape) + 1)[0]
-    if len({part.shape for part in parts}) != 1:
-        raise ctx.damaged(op, f"parts of shapes {[part.shape for part in parts]}")
-    ctx.fold(op, np.stack([part.array for part in parts], axis))
+    options = read_options(tflite.BatchMatMulOptions, op)
+    ctx.add(op, "matmul", MatMulAttrs(bool(options.AdjX()), bool(options.AdjY())))
 
 
-def slice_extent(begin: int, end: int, step: int, size: int, free: tuple[bool, bool]) -> range:
-    """The positions a Python-style slice takes; `free` says which bounds are left open."""
-    bounds = slice(None if free[0] else begin, None if free[1] else end, step)
-    return range(size)[bounds]
-
-
-def _strided_slice(ctx: Context, op: RawOperator) -> None:
+def _transpose_conv(ctx: Context, op: RawOperator) -> None:
     import tflite
 
-    options = read_options(tflite.StridedSliceOptions, op)
-    x, y = ctx.first(op), ctx.output(op)
-    begin, end, step = (ctx.integers(op, i) for i in (1, 2, 3))
-    if options.EllipsisMask() or options.NewAxisMask():
-        raise ctx.refuse(op, "ellipsis or new-axis mask")
-    if not len(begin) == len(end) == len(step) <= len(x.shape) or 0 in step:
-        raise ctx.damaged(op, f"begin {begin}, end {end}, strides {step}")
-    ranges = [range(n) for n in x.shape]
-    for axis, (b, e, s) in enumerate(zip(begin, end, step, strict=True)):
-        bit = 1 << axis
-        if options.ShrinkAxisMask() & bit:
-            at = normal_axes(ctx, op, [b], x.shape[axis])[0]
-            ranges[axis] = range(at, at + 1)
-        else:
-            free = (bool(options.BeginMask() & bit), bool(options.EndMask() & bit))
-            ranges[axis] = slice_extent(b, e, s, x.shape[axis], free)
-    if x.data is not None:
-        ctx.fold(op, x.data[np.ix_(*ranges)])
-        return
-    attrs = SliceAttrs(
-        tuple(r.start if len(r) else 0 for r in ranges),
-        tuple(r.step for r in ranges),
-        tuple(len(r) for r in ranges),
+    options = read_options(tflite.TransposeConvOptions, op)
+    tensors = ctx.inputs(op, 3)
+    w, x, y = tensors[1], tensors[2], ctx.output(op)
+    _, kernel_h, kernel_w, _ = _image(ctx, op, w)
+    _, height, width, _ = _image(ctx, op, x)
+    _, rows, columns, _ = _image(ctx, op, y)
+    stride = (options.StrideH(), options.StrideW())
+    if min(stride) < 1:
+        raise ctx.damaged(op, f"stride {stride}")
+    padding: list[int] = []
+    extra: list[int] = []
+    for size, result, kernel, step in (
+        (height, rows, kernel_h, stride[0]),
+        (width, columns, kernel_w, stride[1]),
+    ):
+        before = 0 if options.Padding() else same_padding(result, kernel, step, 1)[0]
+        behind = (size - 1) * step + kernel - before - result
+        padding += [before, max(behind, 0)]
+        extra.append(max(-behind, 0))
+    activation = _activation(ctx, op, options)
+    attrs = TransposeConvAttrs(
+        stride, (padding[0], padding[1], padding[2], padding[3]), (extra[0], extra[1]), activation
     )
-    if math.prod(attrs.count) != y.size:
-        raise ctx.damaged(op, f"slice of {attrs.count} for shape {y.shape}")
-    if attrs.count == y.shape:
-        ctx.add(op, "slice", attrs, [x.name], moves=True)
-        return
-    whole = Tensor(f"{y.name}/slice", attrs.count, x.dtype, x.quantization)
-    ctx.tensors[whole.name] = whole
-    ctx.nodes.append(Node(whole.name, "slice", (x.name,), (whole.name,), attrs))
-    ctx.add(op, "reshape", ReshapeAttrs(y.shape), [whole.name], moves=True)
+    names = [ctx.name_of(i) for i in op.inputs]
+    ctx.add(op, "transpose_conv2d", attrs, [names[2], names[1], *names[3:4]])
 
+
+def _resize(mode: ResizeMode, table: str) -> Handler:
+    def handle(ctx: Context, op: RawOperator) -> None:
+        import tflite
+
+        options = read_options(getattr(tflite, table), op)
+        size = ctx.integers(op, 1)
+        if len(size) != 2:
+            raise ctx.damaged(op, f"size {size}")
+        coordinates, nearest = CoordinateMode.ASYMMETRIC, NearestMode.FLOOR
+        if options.AlignCorners():
+            coordinates, nearest = CoordinateMode.ALIGN_CORNERS, NearestMode.ROUND_PREFER_CEIL
+        elif options.HalfPixelCenters():
+            coordinates = CoordinateMode.HALF_PIXEL
+            if mode is ResizeMode.NEAREST:
+                coordinates = CoordinateMode.HALF_PIXEL_NEAREST
+        attrs = ResizeAttrs((size[0], size[1]), mode, coordinates, nearest)
+        moves = mode is ResizeMode.NEAREST
+        ctx.add(op, "resize", attrs, [ctx.first(op).name], moves=moves)
+
+    return handle
+
+
+def _arg_extreme(kind: str) -> Handler:
+    def handle(ctx: Context, op: RawOperator) -> None:
+        x = ctx.first(op)
+        axis = normal_axes(ctx, op, ctx.integers(op, 1), len(x.shape))[0]
+        ctx.add(op, kind, AxisAttrs(axis), [x.name], moves=True)
+
+    return handle
+
+
+def _detection(ctx: Context, op: RawOperator) -> None:
+    from flatbuffers import flexbuffers
+
+    try:
+        options = flexbuffers.Loads(op.custom_options)
+        attrs = DetectionAttrs(
+            max_detections=int(options["max_detections"]),
+            max_classes_per_detection=int(options["max_classes_per_detection"]),
+            classes=int(options["num_classes"]),
+            score_threshold=float(options["nms_score_threshold"]),
+            iou_threshold=float(options["nms_iou_threshold"]),
+            scales=(
+                float(options["y_scale"]),
+                float(options["x_scale"]),
+                float(options["h_scale"]),
+                float(options["w_scale"]),
+            ),
+            regular=bool(options.get("use_regular_nms", False)),
+            detections_per_class=int(options.get("detections_per_class", 100)),
+        )
+    except Exception as error:  # flexbuffers raises many types on damaged options
+        raise ctx.damaged(op, f"options: {type(error).__name__}: {error}") from None
+    names = [ctx.name_of(i) for i in op.inputs[:2]]
+    anchors = ctx.inputs(op, 3)[2]
+    assert anchors is not None
+    ctx.add(op, "detection_postprocess", attrs, [*names, anchors.name])
+
+
+_BINARY_TABLES = {
+    "ADD": ("add", "AddOptions"),
+    "SUB": ("sub", "SubOptions"),
+    "MUL": ("mul", "MulOptions"),
+    "DIV": ("div", "DivOptions"),
+}
+_PLAIN_BINARY = {
+    "MINIMUM": "minimum",
+    "MAXIMUM": "maximum",
+    "SQUARED_DIFFERENCE": "squared_difference",
+    "FLOOR_DIV": "floor_div",
+    "FLOOR_MOD": "floor_mod",
+    "POW": "power",
+}
+_COMPARISONS = {
+    "EQUAL": "equal",
+    "NOT_EQUAL": "not_equal",
+    "LESS": "less",
+    "LESS_EQUAL": "less_equal",
+    "GREATER": "greater",
+    "GREATER_EQUAL": "greater_equal",
+    "LOGICAL_AND": "logical_and",
+    "LOGICAL_OR": "logical_or",
+}
+_UNARY_NAMES = {
+    "RELU": "relu",
+    "RELU6": "relu6",
+    "RELU_N1_TO_1": "relu_n1_to_1",
+    "LOGISTIC": "logistic",
+    "TANH": "tanh",
+    "HARD_SWISH": "hard_swish",
+    "ELU": "elu",
+    "EXP": "exp",
+    "LOG": "log",
+    "SQRT": "sqrt",
+    "RSQRT": "rsqrt",
+    "SQUARE": "square",
+    "ABS": "abs",
+    "NEG": "neg",
+    "ROUND": "round",
+    "FLOOR": "floor",
+    "CEIL": "ceil",
+    "SIGN": "sign",
+    "SIN": "sin",
+    "COS": "cos",
+    "LOGICAL_NOT": "logical_not",
+    "QUANTIZE": "quantize",
+    "DEQUANTIZE": "dequantize",
+    "CAST": "cast",
+}
+_REDUCTIONS = {
+    "MEAN": "mean",
+    "SUM": "sum",
+    "REDUCE_MAX": "reduce_max",
+    "REDUCE_MIN": "reduce_min",
+    "REDUCE_PROD": "reduce_prod",
+}
 
 HANDLERS: dict[str, Handler] = {
-    "ADD": _binary("add", "AddOptions"),
+    **{name: _binary(*entry) for name, entry in _BINARY_TABLES.items()},
+    **{name: _plain(kind, ElementwiseAttrs()) for name, kind in _PLAIN_BINARY.items()},
+    **{name: _plain(kind) for name, kind in _COMPARISONS.items()},
+    **{name: _unary(kind) for name, kind in _UNARY_NAMES.items()},
+    **{name: _reduce(kind) for name, kind in _REDUCTIONS.items()},
+    **MOVEMENT,
+    **STATE,
+    "ARG_MAX": _arg_extreme("arg_max"),
+    "ARG_MIN": _arg_extreme("arg_min"),
     "AVERAGE_POOL_2D": _pool("average_pool2d"),
-    "CONCATENATION": _concatenation,
+    "BATCH_MATMUL": _batch_matmul,
     "CONV_2D": _conv2d,
+    "CUSTOM TFLite_Detection_PostProcess": _detection,
     "DEPTHWISE_CONV_2D": _depthwise_conv2d,
-    "DEQUANTIZE": _unary("dequantize"),
     "FULLY_CONNECTED": _fully_connected,
-    "LOGISTIC": _unary("logistic"),
+    "GELU": _gelu,
+    "L2_NORMALIZATION": _unary("l2_normalization"),
+    "LEAKY_RELU": _leaky_relu,
+    "LOG_SOFTMAX": _softmax("log_softmax"),
     "MAX_POOL_2D": _pool("max_pool2d"),
-    "MEAN": _reduce("mean"),
-    "MUL": _binary("mul", "MulOptions"),
-    "PACK": _pack,
-    "PAD": _pad,
-    "PADV2": _pad,
-    "QUANTIZE": _unary("quantize"),
-    "RELU": _unary("relu"),
-    "RELU6": _unary("relu6"),
-    "RELU_N1_TO_1": _unary("relu_n1_to_1"),
-    "RESHAPE": _reshape,
-    "SHAPE": _shape,
-    "SOFTMAX": _softmax,
-    "STRIDED_SLICE": _strided_slice,
-    "TRANSPOSE": _transpose,
+    "PRELU": _plain("prelu"),
+    "RESIZE_BILINEAR": _resize(ResizeMode.BILINEAR, "ResizeBilinearOptions"),
+    "RESIZE_NEAREST_NEIGHBOR": _resize(ResizeMode.NEAREST, "ResizeNearestNeighborOptions"),
+    "SELECT": _plain("select"),
+    "SELECT_V2": _plain("select"),
+    "SOFTMAX": _softmax("softmax"),
+    "TRANSPOSE_CONV": _transpose_conv,
 }

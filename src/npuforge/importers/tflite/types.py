@@ -21,6 +21,10 @@ TENSOR_TYPES: Mapping[int, DType] = {
 }
 
 
+RESOURCE = 13
+"""TensorType of a handle to a state variable."""
+
+
 @cache
 def _operator_names() -> Mapping[int, str]:
     import tflite
