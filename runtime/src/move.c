@@ -62,20 +62,26 @@ void nf_pad(const nf_view *v, const void *params)
 void nf_transpose(const nf_view *v, const void *params)
 {
     const nf_params_transpose *p = params;
+    const int32_t size[7] = {p->d0, p->d1, p->d2, p->d3, p->d4, p->d5, p->d6};
+    const int32_t stride[7] = {p->s0, p->s1, p->s2, p->s3, p->s4, p->s5, p->s6};
+    int32_t index[7] = {0};
     uint8_t *dst = v[1].data;
     const int32_t element = p->element;
-    for (int32_t a = 0; a < p->d0; ++a)
-        for (int32_t b = 0; b < p->d1; ++b)
-            for (int32_t c = 0; c < p->d2; ++c)
-                for (int32_t d = 0; d < p->d3; ++d)
-                    for (int32_t e = 0; e < p->d4; ++e) {
-                        const ptrdiff_t at = (ptrdiff_t)a * p->s0 + (ptrdiff_t)b * p->s1 +
-                                             (ptrdiff_t)c * p->s2 + (ptrdiff_t)d * p->s3 +
-                                             (ptrdiff_t)e * p->s4;
-                        copy_elements(dst, element, v[0].data + at * element, p->s5 * element,
-                                      p->d5, element);
-                        dst += (ptrdiff_t)p->d5 * element;
-                    }
+    ptrdiff_t at = 0;
+    for (;;) {
+        copy_elements(dst, element, v[0].data + at * element, p->s7 * element, p->d7, element);
+        dst += (ptrdiff_t)p->d7 * element;
+        int axis = 6;
+        for (; axis >= 0; --axis) {
+            at += stride[axis];
+            if (++index[axis] < size[axis])
+                break;
+            at -= (ptrdiff_t)stride[axis] * size[axis];
+            index[axis] = 0;
+        }
+        if (axis < 0)
+            return;
+    }
 }
 
 void nf_resize_nearest(const nf_view *v, const void *params)

@@ -59,11 +59,10 @@ INTEGER_POOLS(int16_t, s16, INT16_MIN)
 void nf_average_pool2d_s8_f32scale(const nf_view *v, const void *params)
 {
     const nf_params_average_pool2d_s8_f32scale *p = params;
-    POOL(int8_t, int32_t sum = 0, sum += value - p->in_zero, {
+    POOL(int8_t, float sum = 0.0f, sum += p->in_scale * (float)(value - p->in_zero), {
         const int32_t count = p->count_padding ? p->kernel_h * p->kernel_w : inside;
-        const float mean = (float)sum * p->scale / (float)count;
-        const int32_t q = nf_round_half_even(mean, -512, 512) + p->out_zero;
-        dst[c] = (int8_t)nf_clamp(q, INT8_MIN, INT8_MAX);
+        const float stored = sum / (float)count / p->out_scale + (float)p->out_zero;
+        dst[c] = (int8_t)nf_round_half_even(stored, INT8_MIN, INT8_MAX);
     })
 }
 

@@ -189,8 +189,8 @@ void nf_softmax_s8_f32(const nf_view *v, const void *params)
         for (int32_t i = 0; i < p->depth; ++i)
             sum += exp_table[max - x[i]];
         for (int32_t i = 0; i < p->depth; ++i) {
-            const float real = exp_table[max - x[i]] / sum;
-            const int32_t q = nf_round_half_even(real / p->out_scale, -512, 512) + p->out_zero;
+            const float scaled = exp_table[max - x[i]] * p->out_steps / sum;
+            const int32_t q = nf_round_half_even(scaled, -512, 512) + p->out_zero;
             y[i] = (int8_t)nf_clamp(q, INT8_MIN, INT8_MAX);
         }
     }

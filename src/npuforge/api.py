@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ from npuforge.boards import (
 from npuforge.errors import ToolError, UsageError
 from npuforge.firmware import KnownAnswer, Network, capture_order, identifier, project_files
 from npuforge.graph import Array, Graph
-from npuforge.importers import load_model, read_model_bytes
+from npuforge.importers import Shapes, load_model, read_model_bytes
 from npuforge.messages import text
 from npuforge.numerics import Executor, random_inputs, with_contract
 from npuforge.pipeline import PlannedModel, System, plan_system
@@ -67,9 +68,27 @@ def parse_contract(name: str | None) -> Contract | None:
         raise UsageError("NUM-016", contract=name, known=", ".join(Contract)) from None
 
 
-def load_graph(model: PathLike, contract: str | None = None) -> Graph:
-    """Read a model and put it under a contract, if one is named."""
-    graph = load_model(model)
+def parse_shapes(entries: Sequence[str]) -> Shapes | None:
+    """Shapes from entries like "input=1x3x224x224" or "batch=1".
+
+    Raises:
+        UsageError: an entry has another form.
+    """
+    shapes = {}
+    for entry in entries:
+        name, _, numbers = entry.rpartition("=")
+        parts = re.split("[x,]", numbers)
+        if not name or not all(part.isdecimal() and int(part) > 0 for part in parts):
+            raise UsageError("IMP-039", entry=entry)
+        shapes[name] = tuple(int(part) for part in parts)
+    return shapes or None
+
+
+def load_graph(
+    model: PathLike, contract: str | None = None, fix_shape: Sequence[str] = ()
+) -> Graph:
+    """Read a model, fix its free dimensions and put it under a contract, if one is named."""
+    graph = load_model(model, parse_shapes(fix_shape))
     chosen = parse_contract(contract)
     return graph if chosen is None else with_contract(graph, chosen)
 
@@ -82,6 +101,7 @@ def run_model(
     capture: str | Sequence[str] = (),
     real: bool = False,
     image_range: str | None = None,
+    fix_shape: Sequence[str] = (),
 ) -> dict[str, Array]:
     """Run a model on the host and return its outputs.
 
@@ -92,6 +112,7 @@ def run_model(
         capture: names of further tensors to return, or "all".
         real: arrays hold real numbers; outputs are returned as real numbers too.
         image_range: "0..1", "-1..1" or "0..255": what black and white are to the network.
+        fix_shape: entries like "input=1x3x224x224" that fix free dimensions.
 
     Returns:
         Arrays by tensor name, outputs first in the model's order. Where the input had a sample
@@ -100,7 +121,7 @@ def run_model(
     Raises:
         NpuforgeError: the model or an input cannot be used.
     """
-    graph = load_graph(model, contract)
+    graph = load_graph(model, contract, fix_shape)
     samples = load_samples(
         [Path(path) for path in inputs],
         graph,
@@ -206,7 +227,11 @@ def _wanted(graph: Graph, capture: str | Sequence[str]) -> list[str]:
 
 
 def analyze_model(
-    model: PathLike, target: str, *, contract: str | None = None
+    model: PathLike,
+    target: str,
+    *,
+    contract: str | None = None,
+    fix_shape: Sequence[str] = (),
 ) -> tuple[PlannedModel, Target]:
     """Everything that is known of a deployment without running anything.
 
@@ -214,7 +239,9 @@ def analyze_model(
         NpuforgeError: the model cannot be read, computed or placed on the target.
     """
     board = load_target(target)
-    planned = plan_system(System((Path(model),), board, parse_contract(contract)))
+    planned = plan_system(
+        System((Path(model),), board, parse_contract(contract), parse_shapes(fix_shape))
+    )
     return planned.models[0], board
 
 
@@ -278,7 +305,7 @@ def host_check(model: PlannedModel, inputs: ValidationInputs) -> Check:
     """Compare the host run of a plan with the oracle of the model's format."""
     host = HostBoard(model.graph, model.schedule, model.plan)
     try:
-        oracle = oracle_for(model.graph, read_model_bytes(model.path))
+        oracle = oracle_for(model.graph, read_model_bytes(model.path), model.path.parent)
     except ToolError as error:
         return not_run(host.name, text("VAL-oracle"), error.message)
     return check_host(model.graph, host, inputs.samples, oracle)
@@ -294,6 +321,7 @@ def validate_model(
     image_range: str | None = None,
     real: bool = False,
     contract: str | None = None,
+    fix_shape: Sequence[str] = (),
 ) -> tuple[PlannedModel, Validation]:
     """Compare every tensor of a model with its oracle, on the host and if asked in the emulator.
 
@@ -306,11 +334,12 @@ def validate_model(
         image_range: see `run_model`.
         real: see `run_model`.
         contract: see `run_model`.
+        fix_shape: see `run_model`.
 
     Raises:
         NpuforgeError: the model cannot be used, or in mode "target" a tool is missing.
     """
-    planned, board = analyze_model(model, target, contract=contract)
+    planned, board = analyze_model(model, target, contract=contract, fix_shape=fix_shape)
     inputs = validation_inputs(
         planned.graph,
         valinput,
@@ -390,6 +419,7 @@ def deploy_model(
     random_samples: int | None = None,
     image_range: str | None = None,
     contract: str | None = None,
+    fix_shape: Sequence[str] = (),
     emulate: str = "auto",
     force: bool = False,
     tick: Tick | None = None,
@@ -405,6 +435,7 @@ def deploy_model(
         random_samples: number of random samples; 10 when None.
         image_range: see `run_model`.
         contract: see `run_model`.
+        fix_shape: see `run_model`.
         emulate: "auto" runs the emulator where its tools are, "on" insists, "off" skips it.
         force: replace an existing folder.
         tick: called with the name of each stage as it begins.
@@ -417,7 +448,7 @@ def deploy_model(
     folder = Path(output)
     with new_folder(folder, replace=force) as work:
         say(text("DEP-plan"))
-        planned, board = analyze_model(model, target, contract=contract)
+        planned, board = analyze_model(model, target, contract=contract, fix_shape=fix_shape)
         check_clock(board, clock)
         inputs = validation_inputs(
             planned.graph,

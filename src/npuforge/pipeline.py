@@ -12,7 +12,7 @@ from pathlib import Path
 
 from npuforge.cost import Cost, count_work
 from npuforge.graph import Graph
-from npuforge.importers import load_model
+from npuforge.importers import Shapes, load_model
 from npuforge.lowering import Schedule, lower
 from npuforge.mapping import Mapping, map_graph
 from npuforge.memory import Plan, plan_memory, verify_plan
@@ -29,11 +29,13 @@ class System:
         models: model files.
         target: the board.
         contract: arithmetic for all integer nodes; None keeps that of each file format.
+        shapes: what takes the place of free dimensions; see `load_model`.
     """
 
     models: tuple[Path, ...]
     target: Target
     contract: Contract | None = None
+    shapes: Shapes | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +70,7 @@ def plan_system(system: System) -> PlannedSystem:
 def _plan_models(system: System) -> Sequence[PlannedModel]:
     planned = []
     for path in system.models:
-        graph = load_model(path)
+        graph = load_model(path, system.shapes)
         if system.contract is not None:
             graph = with_contract(graph, system.contract)
         mapping = map_graph(graph, system.target)

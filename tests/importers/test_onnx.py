@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.importers.test_fuzz import small_onnx
+from tests.onnx_models import Layers
 
-from npuforge.errors import ModelError, UnsupportedError
+from npuforge.errors import ModelError, UnsupportedError, UsageError
 from npuforge.importers import load_model, read_model_bytes
+from npuforge.importers.onnx.importer import import_onnx
 from npuforge.numerics import Executor, random_inputs
 from npuforge.validate import oracle_for
 from npuforge.validate.onnx_layers import OnnxRuntimeLayers
@@ -49,7 +51,7 @@ def test_layers_equal_onnx_runtime(tmp_path: Path) -> None:
         executor.run(inputs)
         ours = executor.read(executor.activations())
         truth = oracle.tensors(inputs, ours)
-        assert set(truth) == {"x_q", "r_q", "g_q"}
+        assert set(truth) == {"x_q", "r_q", "g_q", "y"}
         for name, value in truth.items():
             assert np.array_equal(value, ours[name]), name
     assert oracle.pieces["r_q"].is_qlinear
@@ -144,3 +146,93 @@ def test_unknown_opset(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError) as caught:
         load_model(edited(small_onnx(tmp_path / "m.onnx"), change))
     assert caught.value.code == "IMP-034"
+
+
+def test_named_dimensions_are_fixed(tmp_path: Path) -> None:
+    def change(model: object) -> None:
+        dims = model.graph.input[0].type.tensor_type.shape.dim  # type: ignore[attr-defined]
+        dims[2].dim_param, dims[3].dim_param = "height", "width"
+
+    path = edited(small_onnx(tmp_path / "m.onnx"), change)
+    for shapes in ({"x": (1, 3, 12, 10)}, {"height": (12,), "width": (10,)}):
+        graph = load_model(path, shapes)
+        assert graph.tensors["x"].shape == (1, 3, 12, 10)
+        assert graph.tensors["r_q"].shape == (1, 12, 10, 4)
+    with pytest.raises(UsageError) as unknown:
+        load_model(path, {"depth": (3,)})
+    assert unknown.value.code == "IMP-037"
+    with pytest.raises(UnsupportedError) as fixed:
+        load_model(path, {"x": (1, 4, 12, 10)})
+    assert fixed.value.code == "IMP-038"
+
+
+def external(tmp_path: Path, location: str) -> Path:
+    """The small network with its weights in a file beside it."""
+    path = small_onnx(tmp_path / "m.onnx")
+    model = onnx.load(path)
+    weights = next(item for item in model.graph.initializer if item.name == "w")
+    (tmp_path / "w.bin").write_bytes(b"\0" * 8 + weights.raw_data)
+    weights.ClearField("raw_data")
+    weights.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in (("location", location), ("offset", "8")):
+        weights.external_data.add(key=key, value=value)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def test_external_data_beside_the_model(tmp_path: Path) -> None:
+    inside = load_model(small_onnx(tmp_path / "inside.onnx"))
+    outside = load_model(external(tmp_path, "w.bin"))
+    weights = {n: t.data for n, t in outside.tensors.items() if t.data is not None}
+    assert weights
+    for name, data in weights.items():
+        assert np.array_equal(data, inside.tensors[name].array)
+
+
+@pytest.mark.parametrize("location", ["../w.bin", "/etc/passwd", "sub/../../w.bin", ""])
+def test_external_data_cannot_escape(tmp_path: Path, location: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        load_model(external(tmp_path, location))
+    assert caught.value.code == "IMP-033"
+
+
+def test_external_data_cannot_escape_by_link(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    path = external(folder, "w.bin")
+    (folder / "w.bin").rename(tmp_path / "w.bin")
+    (folder / "w.bin").symlink_to(tmp_path / "w.bin")
+    with pytest.raises(UnsupportedError) as caught:
+        load_model(path)
+    assert caught.value.code == "IMP-033"
+
+
+def test_external_data_too_short(tmp_path: Path) -> None:
+    path = external(tmp_path, "w.bin")
+    (tmp_path / "w.bin").write_bytes(b"\0" * 20)
+    with pytest.raises(ModelError) as caught:
+        load_model(path)
+    assert caught.value.code == "IMP-008"
+
+
+def test_shape_chains_are_folded() -> None:
+    """Shape, Gather, Concat and Reshape, as PyTorch writes a flatten."""
+    layers = Layers()
+    x = layers.input((2, 3, 4), None)
+    size = layers.node("Gather", [layers.node("Shape", [x]), layers.const(0, "int64")], axis=0)
+    row = layers.node("Unsqueeze", [size, layers.const([0], "int64")])
+    wanted = layers.node("Concat", [row, layers.const([-1], "int64")], axis=0)
+    layers.output(layers.node("Relu", [layers.node("Reshape", [x, wanted])]))
+    graph = import_onnx(layers.bytes(), "chain", "chain.onnx")
+    assert [node.op for node in graph.nodes] == ["reshape", "relu"]
+    assert graph.tensors[graph.outputs[0]].shape == (2, 12)
+
+
+def test_constants_of_unreasonable_size_are_refused() -> None:
+    layers = Layers()
+    x = layers.input((4,), None)
+    big = layers.node("Expand", [layers.const([1.0], "float32"), layers.const([1 << 40], "int64")])
+    layers.output(layers.node("Add", [x, big]))
+    with pytest.raises(UnsupportedError) as caught:
+        import_onnx(layers.bytes(), "bomb", "bomb.onnx")
+    assert caught.value.code == "IMP-031"

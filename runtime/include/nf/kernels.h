@@ -135,9 +135,9 @@ extern "C" {
 #define NF_PARAMS_average_pool2d_u8(I, F) NF_PARAMS_average_pool2d_s8(I, F)
 #define NF_PARAMS_average_pool2d_s16(I, F) NF_PARAMS_average_pool2d_s8(I, F)
 #define NF_PARAMS_average_pool2d_f32(I, F) NF_WINDOW_PARAMS(I, F) F(low) F(high) I(count_padding)
-/* sum of (x - in_zero) * scale, divided by the count, rounded half to even */
+/* mean of the real numbers, divided by the scale of the result, rounded half to even */
 #define NF_PARAMS_average_pool2d_s8_f32scale(I, F)                                                 \
-    NF_WINDOW_PARAMS(I, F) I(in_zero) I(out_zero) F(scale) I(count_padding)
+    NF_WINDOW_PARAMS(I, F) I(in_zero) I(out_zero) F(in_scale) F(out_scale) I(count_padding)
 #define NF_PARAMS_max_pool2d_s8(I, F) NF_WINDOW_PARAMS(I, F) NF_RANGE_PARAMS(I, F)
 #define NF_PARAMS_max_pool2d_u8(I, F) NF_PARAMS_max_pool2d_s8(I, F)
 #define NF_PARAMS_max_pool2d_s16(I, F) NF_PARAMS_max_pool2d_s8(I, F)
@@ -161,7 +161,7 @@ extern "C" {
 #define NF_PARAMS_softmax_s8(I, F) I(rows) I(depth) I(diff_min)
 #define NF_PARAMS_softmax_u8(I, F) NF_PARAMS_softmax_s8(I, F)
 /* x int8 [rows, depth], table float32[256] (exp of minus the index), y int8: float arithmetic */
-#define NF_PARAMS_softmax_s8_f32(I, F) I(rows) I(depth) I(out_zero) F(out_scale)
+#define NF_PARAMS_softmax_s8_f32(I, F) I(rows) I(depth) I(out_zero) F(out_steps)
 /* x int16 [rows, depth], exp table int16[513], reciprocal table int16[513], y int16 */
 #define NF_PARAMS_softmax_s16(I, F) I(rows) I(depth) I(multiplier) I(shift)
 /* x, y */
@@ -178,7 +178,8 @@ extern "C" {
 #define NF_PARAMS_pad(I, F) I(element) I(value) I(pad_n) I(pad_top) I(pad_left) I(pad_front)
 /* x, y (dense); dims are the output's, strides in elements of the input's */
 #define NF_PARAMS_transpose(I, F)                                                                  \
-    I(element) I(d0) I(d1) I(d2) I(d3) I(d4) I(d5) I(s0) I(s1) I(s2) I(s3) I(s4) I(s5)
+    I(element) I(d0) I(d1) I(d2) I(d3) I(d4) I(d5) I(d6) I(d7) I(s0) I(s1) I(s2) I(s3) I(s4) I(s5) \
+    I(s6) I(s7)
 /* x [outer, axis, inner bytes], indices int32 or int64 [count], y [outer, count, inner bytes];
  * an index outside of the axis yields zeros */
 #define NF_PARAMS_gather(I, F) I(outer) I(axis) I(inner) I(count) I(wide)

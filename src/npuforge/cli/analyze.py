@@ -18,6 +18,9 @@ def command(
     contract: str | None = typer.Option(
         None, help="Arithmetic of integer nodes; default: the file's."
     ),
+    fix_shape: list[str] = typer.Option(
+        [], "--fix-shape", help="NAME=1x3x224x224: fixes the free dimensions of an input."
+    ),
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Every node with its contract."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
 ) -> None:
@@ -27,7 +30,7 @@ def command(
     from npuforge.report import analysis_document
 
     with progress("analyzing"):
-        planned, board = api.analyze_model(model, target, contract=contract)
+        planned, board = api.analyze_model(model, target, contract=contract, fix_shape=fix_shape)
         api.check_clock(board, clock)
     if as_json:
         print_json(analysis_document(planned, board, clock))

@@ -20,6 +20,9 @@ def command(
     contract: str | None = typer.Option(
         None, help="Arithmetic of integer nodes; default: the file's."
     ),
+    fix_shape: list[str] = typer.Option(
+        [], "--fix-shape", help="NAME=1x3x224x224: fixes the free dimensions of an input."
+    ),
     emulate: str = typer.Option("auto", help="auto, on or off: the run on an emulated Cortex-M55."),
     force: bool = typer.Option(False, "--force", help="Replace an existing folder."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
@@ -45,6 +48,7 @@ def command(
             random_samples=random_samples,
             image_range=image_range,
             contract=contract,
+            fix_shape=fix_shape,
             emulate=emulate,
             force=force,
             tick=status,

@@ -16,6 +16,9 @@ def command(
     contract: str | None = typer.Option(
         None, help="Arithmetic of integer nodes; default: the file's."
     ),
+    fix_shape: list[str] = typer.Option(
+        [], "--fix-shape", help="NAME=1x3x224x224: fixes the free dimensions of an input."
+    ),
     capture: list[str] = typer.Option(
         [], help="Tensor to store beside the outputs, or `all`; repeatable."
     ),
@@ -33,7 +36,7 @@ def command(
     from npuforge.tasks import load_samples
 
     with progress("running") as status:
-        graph = api.load_graph(model, contract)
+        graph = api.load_graph(model, contract, fix_shape)
         samples = load_samples(
             inputs, graph, real=real, image_range=api.parse_image_range(image_range)
         )

@@ -19,6 +19,9 @@ def command(
     contract: str | None = typer.Option(
         None, help="Arithmetic of integer nodes; default: the file's."
     ),
+    fix_shape: list[str] = typer.Option(
+        [], "--fix-shape", help="NAME=1x3x224x224: fixes the free dimensions of an input."
+    ),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
 ) -> None:
     """Compare a model layer by layer and name the first tensor that differs."""
@@ -35,6 +38,7 @@ def command(
             random_samples=random_samples,
             image_range=image_range,
             contract=contract,
+            fix_shape=fix_shape,
         )
     if as_json:
         print_json(validation_document(validation))

@@ -243,6 +243,13 @@ class LeakyReluAttrs(Attrs):
 
 
 @dataclass(frozen=True)
+class HardSigmoidAttrs(Attrs):
+    """alpha * x + 0.5, limited to 0..1."""
+
+    alpha: float
+
+
+@dataclass(frozen=True)
 class GeluAttrs(Attrs):
     """Gaussian error linear unit, exact or by the tanh formula."""
 

@@ -51,7 +51,7 @@ _COMPARE = (
     *("logical_and", "logical_or"),
 )
 _UNARY = (
-    *("relu", "relu6", "relu_n1_to_1", "logistic", "tanh", "hard_swish", "hard_sigmoid", "elu"),
+    *("relu", "relu6", "relu_n1_to_1", "logistic", "tanh", "hard_swish", "elu"),
     *("exp", "log", "sqrt", "rsqrt", "square", "abs", "neg", "round", "floor", "ceil", "sign"),
     *("sin", "cos", "erf", "softplus", "reciprocal", "logical_not"),
     *("quantize", "dequantize", "cast"),
@@ -85,6 +85,7 @@ def _entries() -> tuple[OpSchema, ...]:
         *(OpSchema(name, at.NoAttrs, 1, sh.same) for name in _UNARY),
         *(OpSchema(n, at.ReduceAttrs, 1, sh.reduction, macs=sh.reduce_macs) for n in _REDUCE),
         OpSchema("leaky_relu", at.LeakyReluAttrs, 1, sh.same),
+        OpSchema("hard_sigmoid", at.HardSigmoidAttrs, 1, sh.same),
         OpSchema("gelu", at.GeluAttrs, 1, sh.same),
         OpSchema("prelu", at.NoAttrs, 2, sh.binary),
         OpSchema("select", at.NoAttrs, 3, sh.select),

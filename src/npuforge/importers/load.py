@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
-from npuforge.errors import ModelError, UsageError
+from npuforge.errors import ModelError, UnsupportedError, UsageError
 from npuforge.graph import Graph, verify
 
 MAX_FILE_BYTES = 1 << 30
 """Largest model file npuforge opens."""
 
 
-def load_model(path: str | os.PathLike[str]) -> Graph:
+Shapes = Mapping[str, tuple[int, ...]]
+"""Fixed shapes by the name of an input, or one number by the name of a free dimension."""
+
+
+def load_model(path: str | os.PathLike[str], shapes: Shapes | None = None) -> Graph:
     """Read a TFLite or ONNX file and verify the graph.
 
     The format is taken from the content, not from the file's name.
+
+    Args:
+        path: the file.
+        shapes: what takes the place of free dimensions; None fixes a free batch axis at 1.
 
     Raises:
         UsageError: there is no such file.
@@ -29,12 +38,23 @@ def load_model(path: str | os.PathLike[str]) -> Graph:
         from npuforge.importers.tflite.importer import import_tflite
 
         graph = import_tflite(content, file.stem, str(file))
+        _check_shapes(graph, shapes or {}, str(file))
     else:
         from npuforge.importers.onnx.importer import import_onnx
 
-        graph = import_onnx(content, file.stem, str(file))
+        graph = import_onnx(content, file.stem, str(file), shapes or {})
     verify(graph)
     return graph
+
+
+def _check_shapes(graph: Graph, shapes: Shapes, path: str) -> None:
+    """A TFLite file states all shapes; asking for others needs a new conversion."""
+    for name, wanted in shapes.items():
+        if name not in graph.inputs:
+            raise UsageError("IMP-037", path=path, name=name, known=", ".join(graph.inputs))
+        have = graph.tensors[name].shape
+        if have != wanted:
+            raise UnsupportedError("IMP-038", path=path, tensor=name, shape=have, wanted=wanted)
 
 
 def read_model_bytes(path: Path) -> bytes:

@@ -28,7 +28,7 @@ from npuforge.numerics.tables import requantize_table
 from npuforge.numerics.types import refuse_type
 from npuforge.vocab import Activation, Contract, DType
 
-MAX_TRANSPOSE_RANK = 6
+MAX_GATHERED_AXES = 8
 
 
 def bind_pad(graph: Graph, node: Node) -> list[KernelCall]:
@@ -137,15 +137,21 @@ def bind_transpose(graph: Graph, node: Node) -> list[KernelCall]:
     x, y = graph.tensor(node.inputs[0]), graph.tensor(node.outputs[0])
     source = _strides(x.shape)
     axes = merged_axes(y.shape, [source[axis] for axis in attrs.perm])
-    if len(axes) > MAX_TRANSPOSE_RANK:
-        raise UnsupportedError("NUM-013", node=node.name, perm=attrs.perm)
-    axes = [(1, 0)] * (MAX_TRANSPOSE_RANK - len(axes)) + axes
+    return [_gathering_copy(node, x, y, axes)]
+
+
+def _gathering_copy(node: Node, x: Tensor, y: Tensor, axes: list[tuple[int, int]]) -> KernelCall:
+    """A dense result read from anywhere: (size, stride) of up to eight axes."""
+    if len(axes) > MAX_GATHERED_AXES:
+        raise UnsupportedError("NUM-013", node=node.name, perm=[n for n, _ in axes])
+    axes = [(1, 0)] * (MAX_GATHERED_AXES - len(axes)) + axes
     params = {"element": y.dtype.nbytes}
     for i, (n, s) in enumerate(axes):
         params[f"d{i}"] = n
         params[f"s{i}"] = s
-    flat = View.dense((x.size,), x.dtype.nbytes)
-    return [KernelCall("transpose", (reads(x, flat), writes(y, flat)), params)]
+    x_view = View.dense((x.size,), x.dtype.nbytes)
+    y_view = View.dense((y.size,), y.dtype.nbytes)
+    return KernelCall("transpose", (reads(x, x_view), writes(y, y_view)), params)
 
 
 def bind_slice(graph: Graph, node: Node) -> list[KernelCall]:
@@ -234,7 +240,7 @@ def _repeating_copy(
     element = y.dtype.nbytes
     axes = merged_axes(shape, strides)
     if len(axes) > 4:
-        raise UnsupportedError("NUM-013", node=node.name, perm=shape)
+        return _gathering_copy(node, x, y, axes)
     axes = [(1, 0)] * (4 - len(axes)) + axes
     four = tuple(n for n, _ in axes)
     source = View.strided(four, tuple(s for _, s in axes), element)

@@ -11,7 +11,7 @@ from npuforge.graph import AxisAttrs, Graph, Node, PoolAttrs, ReduceAttrs, Softm
 from npuforge.numerics.call import Arg, KernelCall, View, const, reads, writes
 from npuforge.numerics.fixedpoint import quantize_multiplier
 from npuforge.numerics.ranges import activation_range
-from npuforge.numerics.tables import float_exp_table, softmax_exp_table, softmax_tables_16
+from npuforge.numerics.tables import qlinear_exp_table, softmax_exp_table, softmax_tables_16
 from npuforge.numerics.types import (
     DTYPE_NUMBER,
     FLOAT_RANGE,
@@ -61,7 +61,8 @@ def bind_average_pool2d(graph: Graph, node: Node) -> list[KernelCall]:
         params |= {
             "in_zero": x.quant.z,
             "out_zero": y.quant.z,
-            "scale": float(x.quant.s / y.quant.s),
+            "in_scale": float(x.quant.s),
+            "out_scale": float(y.quant.s),
             "count_padding": int(padded),
         }
         return [KernelCall("average_pool2d_s8_f32scale", args, params)]
@@ -133,7 +134,7 @@ def _mean_of_neighbours(node: Node, attrs: ReduceAttrs, x: Tensor, y: Tensor) ->
     """The usual mean, over neighbouring axes; None when the axes are no neighbours."""
     require_types(node, (DType.INT8,), x, y)
     axes = [a for a in attrs.axes if x.shape[a] != 1] or list(attrs.axes[:1])
-    if not axes or axes != list(range(axes[0], axes[-1] + 1)):
+    if not axes or any(x.shape[a] != 1 and a not in axes for a in range(axes[0], axes[-1] + 1)):
         return None
     reduced = math.prod(x.shape[axes[0] : axes[-1] + 1])
     params: Params = {
@@ -212,13 +213,14 @@ def bind_softmax(graph: Graph, node: Node) -> list[KernelCall]:
         return [_softmax_16(attrs, x, y, params)]
     if is_qlinear(node):
         require_types(node, (DType.INT8,), x, y)
-        table = float_exp_table(x, attrs.beta)
+        table = qlinear_exp_table(x, depth)
         args: tuple[Arg, ...] = (
             reads(x, flat),
             const("exp_table", table, np.float32),
             writes(y, flat),
         )
-        params |= {"out_zero": y.quant.z, "out_scale": float(y.quant.s)}
+        steps = np.floor(np.float32(1) / y.quant.s)
+        params |= {"out_zero": y.quant.z, "out_steps": float(steps)}
         return [KernelCall("softmax_s8_f32", args, params)]
     zero = 0 if y.dtype is DType.UINT8 else -128
     if y.quant.s != np.float32(1 / 256) or y.quant.z != zero or x.dtype is not y.dtype:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npuforge.errors import UnsupportedError
-from npuforge.graph import GeluAttrs, Graph, LeakyReluAttrs, Node, Tensor
+from npuforge.graph import GeluAttrs, Graph, HardSigmoidAttrs, LeakyReluAttrs, Node, Tensor
 from npuforge.numerics.call import Arg, KernelCall, const, reads, writes
 from npuforge.numerics.fixedpoint import quantize_multiplier
 from npuforge.numerics.tables import sigmoid_table_16, table_16, unary_table
@@ -30,12 +30,10 @@ def bind_unary(graph: Graph, node: Node) -> list[KernelCall]:
 
 def _float_unary(node: Node, x: Tensor, y: Tensor) -> KernelCall:
     op, alpha = node.op, 0.0
-    if isinstance(node.attrs, LeakyReluAttrs):
+    if isinstance(node.attrs, LeakyReluAttrs | HardSigmoidAttrs):
         alpha = node.attrs.alpha
     elif isinstance(node.attrs, GeluAttrs) and node.attrs.approximate:
         op = "gelu_tanh"
-    elif op == "hard_sigmoid":
-        alpha = 0.2
     params: Params = {"op": UNARY_OPS.index(op), "count": x.size, "alpha": alpha}
     return KernelCall("unary_f32", (reads(x), writes(y)), params)
 

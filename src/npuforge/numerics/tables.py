@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npuforge.errors import UnsupportedError
-from npuforge.graph import GeluAttrs, LeakyReluAttrs, Node, Tensor
+from npuforge.graph import GeluAttrs, HardSigmoidAttrs, LeakyReluAttrs, Node, Tensor
 from npuforge.numerics.fixedpoint import (
     doubling_high_mul,
     exp_on_negative,
@@ -224,6 +224,11 @@ def _leaky(node: Node, v: Double) -> Double:
     return np.where(v > 0, v, v * np.float64(np.float32(node.attrs.alpha)))
 
 
+def _hard_sigmoid(node: Node, v: Double) -> Double:
+    assert isinstance(node.attrs, HardSigmoidAttrs)
+    return np.clip(np.float64(np.float32(node.attrs.alpha)) * v + 0.5, 0, 1)
+
+
 FUNCTIONS: dict[str, Callable[[Node, Double], Double]] = {
     "quantize": lambda n, v: v,
     "relu": lambda n, v: np.maximum(v, 0),
@@ -232,7 +237,7 @@ FUNCTIONS: dict[str, Callable[[Node, Double], Double]] = {
     "logistic": lambda n, v: 1 / (1 + np.exp(-v)),
     "tanh": lambda n, v: np.tanh(v),
     "hard_swish": lambda n, v: v * np.clip(v + 3, 0, 6) / 6,
-    "hard_sigmoid": lambda n, v: np.clip(0.2 * v + 0.5, 0, 1),
+    "hard_sigmoid": _hard_sigmoid,
     "elu": lambda n, v: np.where(v < 0, np.expm1(np.minimum(v, 0)), v),
     "exp": lambda n, v: np.exp(v),
     "log": lambda n, v: np.log(v),
@@ -276,7 +281,8 @@ def _lite_function(node: Node, q: Int, x: Tensor, y: Tensor) -> Int:
 
 def _qlinear_function(node: Node, q: Int, x: Tensor, y: Tensor) -> Int:
     """As ONNX quantises: divided by the scale, ties to even."""
-    scaled = _limited(_function_values(node, q, x) / y.quant.s)
+    with np.errstate(over="ignore"):
+        scaled = _limited(_function_values(node, q, x) / y.quant.s)
     return np.rint(scaled).astype(np.int64) + y.quant.z
 
 
@@ -297,10 +303,16 @@ def softmax_exp_table(x: Tensor, beta: float) -> tuple[npt.NDArray[np.int32], in
     return table.astype(np.int32), diff_min
 
 
-def float_exp_table(x: Tensor, beta: float) -> Real:
-    """exp(-i * scale * beta) in single precision for i = 0..255."""
-    real = (np.arange(256) * np.float64(x.quant.s) * beta).astype(np.float32)
-    return np.exp(-real.astype(np.float64)).astype(np.float32)
+def qlinear_exp_table(x: Tensor, depth: int) -> Real:
+    """exp of minus i steps, raised so that a row's sum just stays below the largest float.
+
+    The constants are ONNX Runtime's: five natural logarithms are kept in reserve.
+    """
+    # the logarithm is taken in single precision
+    largest = np.log(np.finfo(np.float32).max / np.float32(depth))
+    raised = max(0.0, float(largest) - 5.0) / float(x.quant.s)
+    steps = -np.arange(256, dtype=np.float64) + raised
+    return np.exp(steps * float(x.quant.s)).astype(np.float32)
 
 
 # --- 16-bit tables ---

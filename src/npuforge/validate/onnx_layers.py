@@ -3,6 +3,7 @@
 The file is cut into pieces between quantised tensors. Each piece is run by ONNX Runtime with its
 graph optimisations, so that it takes the integer kernel it would take in the whole network, and is
 fed with the tensors that npuforge computed. Cutting, not exposing intermediates, keeps the fusion.
+A float tensor is compared through the one node that makes it.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ from typing import Any
 import numpy as np
 
 from npuforge.graph import Array, Graph
+from npuforge.importers.onnx.importer import UNSIGNED_ZERO
+from npuforge.importers.onnx.qoperator import FORMS as QOPERATORS
 
+_QUANTISERS = frozenset({"QuantizeLinear", *QOPERATORS})
 # x86 leaves int8 activations unfused unless it is told that they are meant
 _SESSION_OPTIONS = {"session.qdqisint8allowed": "1"}
 
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A part of the file that makes one quantised tensor from others.
+    """A part of the file that makes one tensor from others.
 
     Attributes:
         output: name of the tensor it makes.
@@ -47,7 +51,7 @@ class Piece:
 class OnnxRuntimeLayers:
     """ONNX Runtime's kernels, each fed with our tensors: the oracle of onnx_qlinear."""
 
-    def __init__(self, graph: Graph, content: bytes) -> None:
+    def __init__(self, graph: Graph, content: bytes, folder: Path | None = None) -> None:
         from importlib.metadata import version
 
         import onnx
@@ -55,24 +59,29 @@ class OnnxRuntimeLayers:
         self.name = f"ONNX Runtime {version('onnxruntime')} on {cpu_features()}"
         self._graph = graph
         self._model = onnx.load_model_from_string(content)
+        if folder is not None:
+            onnx.load_external_data_for_model(self._model, str(folder))
         self._makers = {o: n for n in self._model.graph.node for o in n.output}
         self._constants = {i.name: i for i in self._model.graph.initializer}
         for node in self._model.graph.node:
             if node.op_type == "Constant":
                 self._constants[node.output[0]] = None
+        self._unsigned = {name for name in self._makers if self._is_unsigned(name)}
+        self._unsigned -= {name for name in graph.outputs if graph.tensors[name].dtype == "uint8"}
         self.pieces: dict[str, Piece] = {}
 
     def tensors(
         self, inputs: Mapping[str, Array], ours: Mapping[str, Array]
     ) -> Mapping[str, Array]:
-        """What ONNX Runtime makes of each quantised tensor's own inputs."""
+        """What ONNX Runtime makes of each tensor's own inputs."""
         known = {**inputs, **ours}
+        floats = {name for name in ours if self._graph.tensors[name].dtype.is_float}
         result = {}
         for name in ours:
             maker = self._makers.get(name)
-            if maker is None or maker.op_type != "QuantizeLinear":
+            if maker is None or (name not in floats and maker.op_type not in _QUANTISERS):
                 continue
-            nodes, feeds = self._cut(name)
+            nodes, feeds = self._cut(name, floats if name in floats else set())
             if any(feed not in known for feed in feeds):
                 continue
             arrays = {feed: self._file_order(feed, known[feed]) for feed in feeds}
@@ -82,7 +91,21 @@ class OnnxRuntimeLayers:
             result[name] = self._our_order(name, value)
         return result
 
-    def _cut(self, output: str) -> tuple[list[Any], list[str]]:
+    def _is_unsigned(self, name: str) -> bool:
+        """Whether the file stores a tensor as uint8 that npuforge keeps as int8."""
+        import onnx
+
+        maker = self._makers[name]
+        if maker.op_type not in _QUANTISERS:
+            return False
+        form = QOPERATORS.get(maker.op_type)
+        at = 2 if form is None else form.output[1]
+        if at >= len(maker.input) or not maker.input[at]:
+            return True
+        zero = self._constants.get(maker.input[at])
+        return zero is not None and zero.data_type == onnx.TensorProto.UINT8
+
+    def _cut(self, output: str, stops: set[str]) -> tuple[list[Any], list[str]]:
         nodes: list[Any] = []
         feeds: dict[str, None] = {}
         seen: set[str] = set()
@@ -97,7 +120,8 @@ class OnnxRuntimeLayers:
             if not name or name in seen:
                 continue
             seen.add(name)
-            if maker is None or (maker.op_type == "QuantizeLinear" and name != output):
+            quantised = maker is not None and maker.op_type in _QUANTISERS
+            if maker is None or (name != output and (quantised or name in stops)):
                 if name not in self._constants:
                     feeds[name] = None
                 continue
@@ -117,7 +141,7 @@ class OnnxRuntimeLayers:
             nodes,
             "piece",
             [tensor_info(n, type_of(a.dtype), a.shape) for n, a in arrays.items()],
-            [tensor_info(output, type_of(np.dtype(self._graph.tensors[output].dtype)), None)],
+            [onnx.helper.make_empty_tensor_value_info(output)],
             kept,
         )
         model = onnx.helper.make_model(
@@ -138,12 +162,16 @@ class OnnxRuntimeLayers:
         return Piece(output, tuple(arrays), session, kernels)
 
     def _file_order(self, name: str, array: Array) -> Array:
+        if name in self._unsigned:
+            array = (array.astype(np.int16) + UNSIGNED_ZERO).astype(np.uint8)
         axes = self._graph.source_axes.get(name)
         if axes is None:
             return np.ascontiguousarray(array)
         return np.ascontiguousarray(array.transpose(np.argsort(axes)))
 
     def _our_order(self, name: str, array: Array) -> Array:
+        if name in self._unsigned:
+            array = (array.astype(np.int16) - UNSIGNED_ZERO).astype(np.int8)
         axes = self._graph.source_axes.get(name)
         return array if axes is None else array.transpose(axes)
 

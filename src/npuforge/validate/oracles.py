@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 from npuforge.errors import ToolError
@@ -32,8 +33,13 @@ class Oracle(Protocol):
         """
 
 
-def oracle_for(graph: Graph, content: bytes) -> Oracle:
+def oracle_for(graph: Graph, content: bytes, folder: Path | None = None) -> Oracle:
     """The oracle of the model file's format.
+
+    Args:
+        graph: the imported network.
+        content: the model file.
+        folder: where the file lies; external data is read from there.
 
     Raises:
         ToolError: the package it needs is not installed.
@@ -44,7 +50,7 @@ def oracle_for(graph: Graph, content: bytes) -> Oracle:
     _require("onnxruntime", "onnxruntime")
     from npuforge.validate.onnx_layers import OnnxRuntimeLayers
 
-    return OnnxRuntimeLayers(graph, content)
+    return OnnxRuntimeLayers(graph, content, folder)
 
 
 def _require(module: str, package: str) -> None:

@@ -1,56 +1,22 @@
-"""An ONNX file as plain records: nodes, constants and the interface, nothing interpreted."""
+"""Reading an ONNX file into plain records."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from npuforge.errors import ModelError, NpuforgeError, UnsupportedError
 from npuforge.graph import Array
+from npuforge.importers.onnx.external import external_array
+from npuforge.importers.onnx.qoperator import expand
+from npuforge.importers.onnx.records import AttrValue, RawNode, RawOnnx, RawValue
 
 OPSETS = (11, 23)
 """First and last version of the standard operators that are read."""
 MAX_NODES = 65_000
-
-AttrValue = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Array
-
-
-@dataclass(frozen=True, eq=False)
-class RawNode:
-    """One ONNX node; `index` is its position in the file."""
-
-    index: int
-    name: str
-    op: str
-    domain: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attrs: Mapping[str, AttrValue]
-
-
-@dataclass(frozen=True)
-class RawValue:
-    """An input or output of the network; a dimension without a number is None."""
-
-    name: str
-    dtype: str
-    shape: tuple[int | None, ...] | None
-
-
-@dataclass(frozen=True, eq=False)
-class RawOnnx:
-    """An ONNX file."""
-
-    name: str
-    opset: int
-    nodes: tuple[RawNode, ...]
-    constants: Mapping[str, Array]
-    inputs: tuple[RawValue, ...]
-    outputs: tuple[RawValue, ...]
 
 
 def read_onnx(content: bytes, path: str) -> RawOnnx:
@@ -107,24 +73,25 @@ def _read(content: bytes, path: str) -> RawOnnx:
             )
         )
     inputs = tuple(_value(item) for item in graph.input if item.name not in constants)
-    return RawOnnx(
-        graph.name,
-        opset,
-        tuple(nodes),
-        constants,
-        inputs,
-        tuple(_value(item) for item in graph.output),
+    return expand(
+        RawOnnx(
+            graph.name,
+            opset,
+            tuple(nodes),
+            constants,
+            inputs,
+            tuple(_value(item) for item in graph.output),
+        )
     )
 
 
 def _array(tensor: Any, path: str) -> Array:
     from onnx import TensorProto, numpy_helper
 
-    if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
-        where = next((e.value for e in tensor.external_data if e.key == "location"), "?")
-        raise UnsupportedError("IMP-033", path=path, tensor=tensor.name, location=where)
     if any(n < 0 for n in tensor.dims) or math.prod(tensor.dims) > 1 << 31:
         raise ModelError("IMP-008", path=path, reason=f"{tensor.name} has shape {tensor.dims}")
+    if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
+        return external_array(tensor, path)
     array: Array = np.array(numpy_helper.to_array(tensor))
     return array
 
@@ -172,5 +139,8 @@ def _value(item: Any) -> RawValue:
         dtype = str(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)))
     shape = None
     if tensor.HasField("shape"):
-        shape = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
+        shape = tuple(
+            d.dim_value if d.HasField("dim_value") else d.dim_param or None
+            for d in tensor.shape.dim
+        )
     return RawValue(item.name, dtype, shape)

@@ -7,12 +7,12 @@ node. Transposes are only made where an operator needs another order of the byte
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from npuforge.errors import ModelError, NpuforgeError, UnsupportedError
+from npuforge.errors import ModelError, NpuforgeError, UnsupportedError, UsageError
 from npuforge.graph import (
     NUMPY_TYPES,
     Array,
@@ -27,7 +27,8 @@ from npuforge.graph import (
     TransposeAttrs,
 )
 from npuforge.graph.ops import SCHEMAS, ShapeMismatch
-from npuforge.importers.onnx.file import RawNode, RawOnnx, read_onnx
+from npuforge.importers.onnx.file import read_onnx
+from npuforge.importers.onnx.folding import FOLDED, fold
 from npuforge.importers.onnx.layout import (
     Layout,
     identity,
@@ -36,8 +37,11 @@ from npuforge.importers.onnx.layout import (
     our_shape,
     permutation,
 )
+from npuforge.importers.onnx.records import RawNode, RawOnnx, RawValue
 from npuforge.vocab import Activation, Contract, DType
 
+UNSIGNED_ZERO = 128
+"""What uint8 numbers are lowered by to become int8."""
 VIEW_OPS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity"})
 _DTYPES = {np.dtype(kind): dtype for dtype, kind in NUMPY_TYPES.items() if dtype != DType.INT4}
 
@@ -81,28 +85,34 @@ class Target:
     absorbed: tuple[int, ...] = ()
 
 
-def import_onnx(content: bytes, name: str, path: str) -> Graph:
+def import_onnx(
+    content: bytes, name: str, path: str, shapes: Mapping[str, tuple[int, ...]] = {}
+) -> Graph:
     """Make a Graph of an ONNX file.
 
     Args:
         content: the file's bytes.
         name: name of the graph.
-        path: named in errors.
+        path: named in errors; external data is read from its folder.
+        shapes: fixed shapes by the name of an input, or one number by the name of a dimension.
 
     Raises:
         ModelError: the file is damaged or contradicts itself.
         UnsupportedError: an operator, type or shape that npuforge does not take.
     """
-    return Importer(read_onnx(content, path), name, path).graph()
+    return Importer(read_onnx(content, path), name, path, shapes).graph()
 
 
 class Importer:
     """State of one import; operator handlers work on it."""
 
-    def __init__(self, model: RawOnnx, name: str, path: str) -> None:
+    def __init__(
+        self, model: RawOnnx, name: str, path: str, shapes: Mapping[str, tuple[int, ...]]
+    ) -> None:
         self.model = model
         self.path = path
         self._name = name
+        self._shapes = shapes
         self.tensors: dict[str, Tensor] = {}
         self.nodes: list[Node] = []
         self.values: dict[str, Value] = {}
@@ -122,16 +132,20 @@ class Importer:
         """Translate the whole file."""
         from npuforge.importers.onnx.operators import HANDLERS
 
+        self._check_shape_names()
         for raw in self.model.inputs:
-            self._add_input(raw.name, raw.dtype, raw.shape)
-        self._check_nodes(HANDLERS)
+            self._add_input(raw)
+        self._check_nodes({*HANDLERS, *FOLDED})
         for node in self.model.nodes:
-            handler = HANDLERS[node.op]
+            if self._fold(node):
+                continue
+            if node.op not in HANDLERS:
+                raise UnsupportedError("IMP-030", path=self.path, node=node.name, op=node.op)
             if node.index in self._absorbed:
                 self.values[node.outputs[0]] = self.values[node.inputs[0]]
                 continue
             try:
-                handler(self, node)
+                HANDLERS[node.op](self, node)
             except (ShapeMismatch, ValueError, IndexError, KeyError, TypeError) as error:
                 raise self.refuse(node, f"{type(error).__name__}: {error}") from None
         outputs = tuple(self._finish_output(value.name) for value in self.model.outputs)
@@ -172,16 +186,68 @@ class Importer:
             used.update(node.input_names, node.outputs)
         return {name: tensor for name, tensor in self.tensors.items() if name in used}
 
-    def _add_input(self, name: str, kind: str, shape: tuple[int | None, ...] | None) -> None:
-        dtype = _DTYPES.get(np.dtype(kind)) if kind != "?" else None
+    def _fold(self, node: RawNode) -> bool:
+        """Compute a node whose inputs are all plain constants; False when it is none."""
+        if any(name and name not in self.constants for name in node.inputs):
+            return False
+        plain = {name: self.constants[name] for name in node.inputs if name}
+        if any(constant.quantization is not None for constant in plain.values()):
+            return False
+        arrays = {name: constant.array for name, constant in plain.items()}
+        try:
+            results = fold(node, arrays, self.model.opset)
+        except Exception as error:  # the evaluator raises many types on contradictions
+            raise self.refuse(node, f"{type(error).__name__}: {error}") from None
+        for name, array in zip(node.outputs, results or (), strict=False):
+            self.constants[name] = Constant(array)
+        return results is not None
+
+    def _check_shape_names(self) -> None:
+        free = {n for raw in self.model.inputs for n in raw.shape or () if isinstance(n, str)}
+        known = {raw.name for raw in self.model.inputs} | free
+        for name in self._shapes:
+            if name not in known:
+                listed = ", ".join(sorted(known))
+                raise UsageError("IMP-037", path=self.path, name=name, known=listed)
+
+    def _add_input(self, raw: RawValue) -> None:
+        name = raw.name
+        dtype = _DTYPES.get(np.dtype(raw.dtype)) if raw.dtype != "?" else None
         if dtype is None:
-            raise UnsupportedError("IMP-010", path=self.path, tensor=name, type=kind)
-        if shape is None or any(n is None or n < 1 for n in shape[1:]):
-            raise UnsupportedError("IMP-032", path=self.path, tensor=name, shape=shape)
-        # a free batch axis runs as 1
-        fixed = tuple(n if n else 1 for n in shape)
+            raise UnsupportedError("IMP-010", path=self.path, tensor=name, type=raw.dtype)
+        fixed = self._fixed_shape(raw)
         self.tensors[name] = Tensor(name, fixed, dtype)
         self.values[name] = Value(name, identity(len(fixed)))
+
+    def _fixed_shape(self, raw: RawValue) -> Shape:
+        """The shape of an input with its free dimensions fixed; a free batch axis runs as 1."""
+        stated = raw.shape
+        wanted = self._shapes.get(raw.name)
+        if wanted is not None:
+            fits = stated is None or (
+                len(stated) == len(wanted)
+                and all(
+                    n == w for n, w in zip(stated, wanted, strict=True) if isinstance(n, int) and n
+                )
+            )
+            if not fits:
+                raise UnsupportedError(
+                    "IMP-038", path=self.path, tensor=raw.name, shape=stated, wanted=wanted
+                )
+            return wanted
+        fixed = []
+        for axis, n in enumerate(stated or ()):
+            if isinstance(n, str) and n in self._shapes:
+                fixed.append(self._shapes[n][0])
+            elif isinstance(n, int) and n > 0:
+                fixed.append(n)
+            elif axis == 0:
+                fixed.append(1)
+            else:
+                raise UnsupportedError("IMP-032", path=self.path, tensor=raw.name, shape=stated)
+        if stated is None:
+            raise UnsupportedError("IMP-032", path=self.path, tensor=raw.name, shape=stated)
+        return tuple(fixed)
 
     def _finish_output(self, name: str) -> str:
         if name in self.constants:
@@ -189,7 +255,7 @@ class Importer:
         if name not in self.values:
             raise self.refuse_output(name, "is never made")
         value = self.values[name]
-        value = self.as_float(self.in_layout(value, identity(len(value.layout))), name)
+        value = self._as_filed(self.as_float(self.in_order(value), name), name)
         made = value.name
         inputs = {raw.name for raw in self.model.inputs}
         if made == name or made in inputs or made in self._outputs:
@@ -199,6 +265,19 @@ class Importer:
             self._rename(name, self.fresh(f"{name}/stored"))
         self._rename(made, name)
         return name
+
+    def _as_filed(self, value: Value, name: str) -> Value:
+        """An output whose file type is uint8 leaves the network as such."""
+        kind = next(item.dtype for item in self.model.outputs if item.name == name)
+        tensor = self.tensor_of(value)
+        if kind != "uint8" or tensor.dtype is not DType.INT8 or tensor.quantization is None:
+            return value
+        quant = tensor.quantization
+        key = self.fresh(f"{name}/unsigned")
+        unsigned = Quantization(quant.scale, quant.zero_point + UNSIGNED_ZERO)
+        self.tensors[key] = Tensor(key, tensor.shape, DType.UINT8, unsigned)
+        self.nodes.append(Node(key, "quantize", (tensor.name,), (key,), NoAttrs()))
+        return Value(key, value.layout)
 
     def _rename(self, old: str, new: str) -> None:
         """Give a tensor another name wherever it is mentioned."""
@@ -319,9 +398,9 @@ class Importer:
             self._reordered[key] = name
         return Value(self._reordered[key], layout, value.real)
 
-    def ordered(self, value: Value) -> Tensor:
-        """The tensor of a value with its bytes in ONNX's own order."""
-        return self.tensor_of(self.in_layout(value, identity(len(value.layout))))
+    def in_order(self, value: Value) -> Value:
+        """The value with its bytes in ONNX's own order."""
+        return self.in_layout(value, identity(len(value.layout)))
 
     def as_float(self, value: Value, name: str = "") -> Value:
         """A value whose tensor really holds floats when ONNX sees floats."""
@@ -376,7 +455,7 @@ class Importer:
 
     def _quantized(self, node: RawNode) -> Target | None:
         quant = self.quantization_of(node)
-        if quant is None or quant[0].axis is not None:
+        if quant is None or quant[0].axis is not None or quant[1] is not DType.INT8:
             return None
         return Target(node.outputs[0], quant[1], quant[0])
 
@@ -391,7 +470,11 @@ class Importer:
             zero = np.broadcast_to(stored.astype(np.int64).reshape(-1), scale.shape).copy()
             dtype = self.dtype_of(stored, names[1])
         else:
-            zero, dtype = np.zeros(scale.size, np.int64), DType.UINT8
+            zero = np.zeros(scale.size, np.int64)
+            dtype = self._stored_type(node)
+        if dtype is DType.UINT8:
+            # the same real numbers on the signed scale, which the integer kernels work on
+            zero, dtype = zero - UNSIGNED_ZERO, DType.INT8
         rank = len(self.shape_of(node.inputs[0])) if self.known(node.inputs[0]) else 0
         axis = node.attrs.get("axis", 1)
         if scale.size == 1:
@@ -399,6 +482,15 @@ class Importer:
         if not isinstance(axis, int):
             return None
         return Quantization(scale, zero, axis % rank if rank else axis), dtype
+
+    def _stored_type(self, node: RawNode) -> DType:
+        """The integer type of a quantise or dequantise node that states no zero point."""
+        name = node.inputs[0]
+        if node.op == "QuantizeLinear":
+            return DType.UINT8
+        if name in self.constants:
+            return self.dtype_of(self.constants[name].array, name)
+        return self.tensor_of(self.values[name]).dtype
 
     def known(self, name: str) -> bool:
         """Whether a name already has a value."""
@@ -408,22 +500,27 @@ class Importer:
         """The activation a node is, when it is one that can be fused."""
         if node.op == "Relu":
             return Activation.RELU
-        if node.op != "Clip":
-            return None
-        bounds = []
-        for index, key in ((1, "min"), (2, "max")):
-            name = node.inputs[index] if index < len(node.inputs) else ""
-            if name and name not in self.constants:
-                return None
-            bounds.append(
-                float(self.constants[name].array.reshape(-1)[0]) if name else node.attrs.get(key)
-            )
-        known = {
+        bounds = self.clip_bounds(node) if node.op == "Clip" else None
+        known: dict[tuple[float | None, float | None], Activation] = {
             (0.0, 6.0): Activation.RELU6,
             (0.0, None): Activation.RELU,
             (-1.0, 1.0): Activation.RELU_N1_TO_1,
         }
-        return known.get((bounds[0], bounds[1]))  # type: ignore[arg-type]
+        return None if bounds is None else known.get(bounds)
+
+    def clip_bounds(self, node: RawNode) -> tuple[float | None, float | None] | None:
+        """Lower and upper limit of a Clip; None where there is none, or when they are computed."""
+        bounds: list[float | None] = []
+        for index, key in ((1, "min"), (2, "max")):
+            name = node.inputs[index] if index < len(node.inputs) else ""
+            if name and name not in self.constants:
+                return None
+            stated = node.attrs.get(key)
+            if name:
+                bounds.append(float(self.constants[name].array.reshape(-1)[0]))
+            else:
+                bounds.append(float(stated) if isinstance(stated, (int, float)) else None)
+        return bounds[0], bounds[1]
 
     def emit(
         self,
@@ -436,9 +533,8 @@ class Importer:
         target: Target | None = None,
         like: Tensor | None = None,
         contract: Contract = Contract.EXACT,
-        output: int = 0,
     ) -> Value:
-        """Append a node for one ONNX output and give that name its value.
+        """Append a node for the ONNX node's only output and give that name its value.
 
         Args:
             node: the ONNX node.
@@ -449,9 +545,8 @@ class Importer:
             target: quantisation of the result, from `target`.
             like: a tensor whose type and quantisation the result keeps (data movement).
             contract: arithmetic of the node.
-            output: number of the ONNX output.
         """
-        onnx_name = node.outputs[output]
+        onnx_name = node.outputs[0]
         dtype, quant, name = DType.FLOAT32, None, onnx_name
         if target is not None:
             dtype, quant, name = target.dtype, target.quantization, target.name
@@ -467,6 +562,50 @@ class Importer:
         value = Value(name, layout, real=quant is not None and not dtype.is_float)
         self.values[onnx_name] = value
         return value
+
+    def emit_moved(
+        self,
+        node: RawNode,
+        op: str,
+        inputs: Sequence[str],
+        attrs: Attrs,
+        layout: Layout,
+        like: Tensor,
+    ) -> None:
+        """Append a node that moves data into all outputs of the ONNX node."""
+        shapes = SCHEMAS[op].infer([self.tensors[name] for name in inputs], attrs)
+        names = []
+        for onnx_name, shape in zip(node.outputs, shapes, strict=True):
+            name = self.fresh(self._name_when_quantized(onnx_name, like))
+            self.tensors[name] = Tensor(name, shape, like.dtype, like.quantization)
+            real = like.quantization is not None and not like.dtype.is_float
+            self.values[onnx_name] = Value(name, layout, real)
+            names.append(name)
+        self.nodes.append(Node(names[0], op, tuple(inputs), tuple(names), attrs))
+
+    def step(
+        self,
+        node: RawNode,
+        label: str,
+        op: str,
+        inputs: Sequence[str],
+        attrs: Attrs,
+        like: Tensor,
+        contract: Contract = Contract.EXACT,
+    ) -> str:
+        """Append a helper node of an ONNX node and return the name of the tensor it makes."""
+        name = self.fresh(f"{node.outputs[0]}/{label}")
+        shape = SCHEMAS[op].infer([self.tensors[source] for source in inputs], attrs)[0]
+        self.tensors[name] = Tensor(name, shape, like.dtype, like.quantization)
+        self.nodes.append(Node(name, op, tuple(inputs), (name,), attrs, contract))
+        return name
+
+    def add_constant(self, name: str, array: Array, quant: Quantization | None) -> str:
+        """A constant tensor made of another one; returns its name."""
+        name = self.fresh(name)
+        data = np.ascontiguousarray(array)
+        self.tensors[name] = Tensor(name, data.shape, self.dtype_of(data, name), quant, data)
+        return name
 
     def _name_when_quantized(self, name: str, like: Tensor) -> str:
         """The name a quantise node gives a result that already is what it makes of it."""

@@ -1,77 +1,46 @@
-"""One handler an ONNX operator."""
+"""Handlers of ONNX operators that compute: layers, elementwise, pooling, reduction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from npuforge.graph import (
-    ConcatAttrs,
+    Array,
+    Attrs,
     ConvAttrs,
-    CoordinateMode,
     ElementwiseAttrs,
     FullyConnectedAttrs,
-    NearestMode,
+    GeluAttrs,
+    HardSigmoidAttrs,
+    LeakyReluAttrs,
+    MatMulAttrs,
     NoAttrs,
-    PadAttrs,
-    PadMode,
     PoolAttrs,
     Quantization,
     ReduceAttrs,
     ReshapeAttrs,
-    ResizeAttrs,
-    ResizeMode,
     SoftmaxAttrs,
     Tensor,
+    TransposeConvAttrs,
 )
 from npuforge.graph.shapes import window_count
-from npuforge.importers.onnx.file import RawNode
-from npuforge.importers.onnx.importer import Constant, Importer, Target, Value
-from npuforge.importers.onnx.layout import (
-    CHANNELS_LAST,
-    Layout,
-    identity,
-    keeps_order,
-    our_axis,
-    permutation,
-    transposed,
+from npuforge.importers.onnx import movement
+from npuforge.importers.onnx.importer import UNSIGNED_ZERO, Constant, Importer, Target, Value
+from npuforge.importers.onnx.layout import CHANNELS_LAST, Layout, identity, our_axis
+from npuforge.importers.onnx.reading import (
+    Handler,
+    contract_of,
+    integer,
+    integer_target,
+    ints,
+    settle,
+    text,
 )
+from npuforge.importers.onnx.records import RawNode
 from npuforge.vocab import Activation, Contract, DType
-
-Handler = Callable[[Importer, RawNode], None]
-
-
-def ints(node: RawNode, key: str, default: Sequence[int]) -> tuple[int, ...]:
-    """A list attribute of whole numbers."""
-    value = node.attrs.get(key, tuple(default))
-    if not isinstance(value, tuple):
-        raise TypeError(f"attribute {key} is no list")
-    return tuple(int(v) for v in value)
-
-
-def integer(node: RawNode, key: str, default: int) -> int:
-    """A whole-number attribute."""
-    value = node.attrs.get(key, default)
-    if not isinstance(value, int):
-        raise TypeError(f"attribute {key} is no integer")
-    return value
-
-
-def text(node: RawNode, key: str, default: str) -> str:
-    """A text attribute."""
-    return str(node.attrs.get(key, default))
-
-
-def contract_of(value: Value, target: Target | None) -> Contract:
-    """QLinear arithmetic where quantised numbers go in and come out, float elsewhere."""
-    return Contract.ONNX_QLINEAR if value.real and target is not None else Contract.FLOAT32
-
-
-def settle(importer: Importer, value: Value, target: Target | None) -> Value:
-    """The value as the arithmetic needs it: quantised when the result is, else real floats."""
-    return value if value.real and target is not None else importer.as_float(value)
-
 
 # --- quantise and dequantise ---
 
@@ -123,6 +92,13 @@ def _quantize_constant(constant: Constant, quant: Quantization, dtype: DType) ->
     return Constant(stored.astype(str(dtype)), quant)
 
 
+def _signed(array: Array) -> Array:
+    """Stored numbers on the signed scale."""
+    if array.dtype != np.uint8:
+        return array
+    return (array.astype(np.int16) - UNSIGNED_ZERO).astype(np.int8)
+
+
 def _dequantize(importer: Importer, node: RawNode) -> None:
     found = importer.quantization_of(node)
     if found is None:
@@ -130,10 +106,14 @@ def _dequantize(importer: Importer, node: RawNode) -> None:
     quant, dtype = found
     name = node.inputs[0]
     if name in importer.constants:
-        importer.constants[node.outputs[0]] = Constant(importer.constants[name].array, quant)
+        stored = _signed(importer.constants[name].array)
+        importer.constants[node.outputs[0]] = Constant(stored, quant)
         return
     value = importer.values[name]
     tensor = importer.tensor_of(value)
+    if tensor.dtype is DType.UINT8 and tensor.quantization is None:
+        value = _signed_input(importer, node, value, quant)
+        tensor = importer.tensor_of(value)
     if tensor.quantization is None and not value.real:
         # a network input that is already quantised
         importer.tensors[tensor.name] = Tensor(
@@ -142,6 +122,17 @@ def _dequantize(importer: Importer, node: RawNode) -> None:
     elif tensor.dtype is not dtype or not quant.same_as(tensor.quantization):
         raise importer.refuse(node, f"{tensor.name} was quantised with another scale")
     importer.values[node.outputs[0]] = Value(value.name, value.layout, real=True)
+
+
+def _signed_input(importer: Importer, node: RawNode, value: Value, quant: Quantization) -> Value:
+    """A network input of uint8 brought to int8; the file's own type stays at the interface."""
+    tensor = importer.tensor_of(value)
+    unsigned = Quantization(quant.scale, quant.zero_point + UNSIGNED_ZERO)
+    importer.tensors[tensor.name] = Tensor(tensor.name, tensor.shape, tensor.dtype, unsigned)
+    like = Tensor("", tensor.shape, DType.INT8, quant)
+    name = importer.step(node, "signed", "quantize", [tensor.name], NoAttrs(), like)
+    importer.values[tensor.name] = Value(name, value.layout)
+    return importer.values[tensor.name]
 
 
 # --- linear operators ---
@@ -186,57 +177,90 @@ def window_padding(
     return (strides[0], strides[1]), (dilations[0], dilations[1]), padding
 
 
-def _weights(importer: Importer, node: RawNode, index: int) -> tuple[str, Constant]:
-    name = node.inputs[index]
-    if name not in importer.constants:
-        raise importer.refuse(node, f"weights {name} are computed while the network runs")
-    return name, importer.constants[name]
-
-
-def _add_constant(
-    importer: Importer, name: str, array: np.ndarray, quant: Quantization | None
-) -> str:
-    """A constant tensor made of another one."""
-    name = importer.fresh(name)
-    data = np.ascontiguousarray(array)
-    dtype = importer.dtype_of(data, name)
-    importer.tensors[name] = Tensor(name, data.shape, dtype, quant, data)
-    return name
-
-
 def _with_axis(quant: Quantization | None, axis: int) -> Quantization | None:
     if quant is None or quant.axis is None:
         return quant
     return Quantization(quant.scale, quant.zero_point, axis)
 
 
-def _bias(importer: Importer, node: RawNode, index: int, integer_bias: bool) -> str | None:
-    if len(node.inputs) <= index or not node.inputs[index]:
-        return None
-    constant = _weights(importer, node, index)[1]
-    quantised = constant.quantization is not None
-    if quantised != integer_bias:
-        raise importer.refuse(node, "bias and weights are not quantised alike")
-    return _add_constant(
-        importer,
-        f"{node.inputs[index]}/bias",
-        constant.array.reshape(-1),
-        _with_axis(constant.quantization, 0),
+@dataclass(frozen=True, eq=False)
+class _Layer:
+    """Constant operands of a layer, with the arithmetic they allow.
+
+    Attributes:
+        weights: in ONNX's layout; integers only when the whole layer can work on integers.
+        bias: integers or floats like the weights; None when there is none.
+        target: what the result is quantised to when the layer works on integers.
+    """
+
+    weights: Constant
+    bias: Constant | None
+    target: Target | None
+
+    def add_bias(self, importer: Importer, node: RawNode) -> list[str]:
+        """Names of the bias tensor: one or none."""
+        if self.bias is None:
+            return []
+        name = f"{node.inputs[2]}/bias"
+        quant = _with_axis(self.bias.quantization, 0)
+        return [importer.add_constant(name, self.bias.array.reshape(-1), quant)]
+
+
+def _layer(importer: Importer, node: RawNode, x: Value, axis: int) -> _Layer:
+    """Weights and bias of a layer; `axis` is the weights' axis of output channels.
+
+    Integer kernels take int8 weights around zero, per tensor or per output channel, with an int32
+    bias. Everything else is what ONNX Runtime computes in floats between a dequantise and a
+    quantise, and so does npuforge.
+    """
+    weights = _constant_operand(importer, node, 1)
+    bias = None
+    if len(node.inputs) > 2 and node.inputs[2]:
+        bias = _constant_operand(importer, node, 2)
+    quant = weights.quantization
+    target = integer_target(importer, node, [x], activations=True)
+    around_zero = (
+        quant is not None
+        and weights.array.dtype == np.int8
+        and quant.axis in (None, axis)
+        and not np.any(quant.zero_point)
     )
+    bias_fits = bias is None or (bias.quantization is not None and bias.array.dtype == np.int32)
+    if target is not None and around_zero and bias_fits:
+        return _Layer(weights, bias, target)
+    return _Layer(_real(weights), None if bias is None else _real(bias), None)
+
+
+def _constant_operand(importer: Importer, node: RawNode, index: int) -> Constant:
+    name = node.inputs[index]
+    if name not in importer.constants:
+        raise importer.refuse(node, f"weights {name} are computed while the network runs")
+    return importer.constants[name]
+
+
+def _real(constant: Constant) -> Constant:
+    """A constant as the floats it stands for."""
+    quant = constant.quantization
+    if quant is None:
+        return constant
+    rank = constant.array.ndim
+    zero = _channel(quant.zero_point, quant.axis, rank)
+    scale = _channel(quant.scale, quant.axis, rank)
+    return Constant((constant.array.astype(np.int32) - zero).astype(np.float32) * scale)
+
+
+def _activation(target: Target | None) -> Activation:
+    return target.activation if target is not None else Activation.NONE
 
 
 def _conv(importer: Importer, node: RawNode) -> None:
-    name, weights = _weights(importer, node, 1)
+    x = importer.in_layout(importer.input_value(node, 0), CHANNELS_LAST)
+    layer = _layer(importer, node, x, 0)
+    weights = layer.weights
     if weights.array.ndim != 4:
         raise importer.refuse(node, f"convolution of rank {weights.array.ndim}")
-    target = importer.target(node.outputs[0], activations=True)
-    quantised = weights.quantization is not None
-    x = importer.in_layout(importer.input_value(node, 0), CHANNELS_LAST)
-    if not (quantised and x.real):
-        target = None
-    x = settle(importer, x, target)
-    if target is None and quantised:
-        raise importer.refuse(node, "quantised weights without a quantised input and output")
+    contract = contract_of(x, layer.target)
+    x = settle(importer, x, layer.target)
     shape = importer.tensor_of(x).shape
     groups = integer(node, "group", 1)
     _, depth, kernel_h, kernel_w = weights.array.shape
@@ -245,15 +269,39 @@ def _conv(importer: Importer, node: RawNode) -> None:
     depthwise = depth == 1 and groups == shape[3] and groups > 1
     order = (1, 2, 3, 0) if depthwise else (0, 2, 3, 1)
     quant = _with_axis(weights.quantization, 3 if depthwise else 0)
-    w = _add_constant(importer, f"{name}/nhwc", weights.array.transpose(order), quant)
-    activation = target.activation if target is not None else Activation.NONE
-    attrs = ConvAttrs(stride, dilation, padding, activation, 1 if depthwise else groups)
-    bias = _bias(importer, node, 2, quantised)
-    inputs = [x.name, w] if bias is None else [x.name, w, bias]
-    op = "depthwise_conv2d" if depthwise else "conv2d"
-    importer.emit(
-        node, op, inputs, attrs, CHANNELS_LAST, target=target, contract=contract_of(x, target)
+    w = importer.add_constant(f"{node.inputs[1]}/nhwc", weights.array.transpose(order), quant)
+    attrs = ConvAttrs(
+        stride, dilation, padding, _activation(layer.target), 1 if depthwise else groups
     )
+    inputs = [x.name, w, *layer.add_bias(importer, node)]
+    op = "depthwise_conv2d" if depthwise else "conv2d"
+    importer.emit(node, op, inputs, attrs, CHANNELS_LAST, target=layer.target, contract=contract)
+
+
+def _conv_transpose(importer: Importer, node: RawNode) -> None:
+    x = importer.in_layout(importer.input_value(node, 0), CHANNELS_LAST)
+    layer = _layer(importer, node, x, 1)
+    weights = layer.weights
+    dilation = ints(node, "dilations", (1, 1))
+    if weights.array.ndim != 4 or integer(node, "group", 1) != 1 or max(dilation) > 1:
+        raise importer.refuse(node, "only two image axes, one group and no dilation are taken")
+    if text(node, "auto_pad", "NOTSET") != "NOTSET" or "output_shape" in node.attrs:
+        raise importer.refuse(node, "padding must be stated")
+    # ONNX Runtime has no integer kernel for this operator
+    x = importer.as_float(x)
+    weights = _real(weights)
+    stride, pads = ints(node, "strides", (1, 1)), ints(node, "pads", (0, 0, 0, 0))
+    extra = ints(node, "output_padding", (0, 0))
+    attrs = TransposeConvAttrs(
+        (stride[0], stride[1]), (pads[0], pads[2], pads[1], pads[3]), (extra[0], extra[1])
+    )
+    w = importer.add_constant(f"{node.inputs[1]}/nhwc", weights.array.transpose(1, 2, 3, 0), None)
+    inputs = [x.name, w]
+    if layer.bias is not None:
+        bias = _real(layer.bias).array.reshape(-1)
+        inputs.append(importer.add_constant(f"{node.inputs[2]}/bias", bias, None))
+    contract = Contract.FLOAT32
+    importer.emit(node, "transpose_conv2d", inputs, attrs, CHANNELS_LAST, contract=contract)
 
 
 def _gemm(importer: Importer, node: RawNode) -> None:
@@ -263,37 +311,72 @@ def _gemm(importer: Importer, node: RawNode) -> None:
         or node.attrs.get("beta", 1.0) != 1.0
     ):
         raise importer.refuse(node, "transA, alpha or beta")
-    name, weights = _weights(importer, node, 1)
-    by_rows = bool(integer(node, "transB", 0))
-    _matrix_product(importer, node, name, weights, by_rows, bias=2)
+    _fully_connected(importer, node, by_rows=bool(integer(node, "transB", 0)))
 
 
-def _matrix_product(
-    importer: Importer, node: RawNode, name: str, weights: Constant, by_rows: bool, bias: int
-) -> None:
-    target = importer.target(node.outputs[0], activations=True)
-    value = importer.input_value(node, 0)
-    quantised = weights.quantization is not None
-    if not (quantised and value.real):
-        target = None
-    if target is None and quantised:
-        raise importer.refuse(node, "quantised weights without a quantised input and output")
-    x = importer.ordered(settle(importer, value, target))
-    matrix = weights.array if by_rows else weights.array.T
-    w = _add_constant(importer, f"{name}/rows", matrix, _with_axis(weights.quantization, 0))
-    activation = target.activation if target is not None else Activation.NONE
-    attrs = FullyConnectedAttrs(activation, keep_dims=len(x.shape) != 2)
-    offset = _bias(importer, node, bias, quantised)
-    inputs = [x.name, w] if offset is None else [x.name, w, offset]
+def _matmul(importer: Importer, node: RawNode) -> None:
+    weights = importer.constants.get(node.inputs[1])
+    if weights is not None and weights.array.ndim == 2 and node.inputs[0] in importer.values:
+        _fully_connected(importer, node, by_rows=False)
+        return
+    operands = [importer.input_value(node, i) for i in (0, 1)]
+    target = integer_target(importer, node, operands)
+    contract = contract_of(operands[0], target)
+    names, swapped = [], []
+    for value in operands:
+        settled = settle(importer, value, target)
+        rank = len(settled.layout)
+        other = (*range(rank - 2), rank - 1, rank - 2)
+        # a transpose in front of the product costs nothing
+        swapped.append(settled.layout == other)
+        wanted = other if swapped[-1] else identity(rank)
+        names.append(importer.in_layout(settled, wanted).name)
+    attrs = MatMulAttrs(swapped[0], swapped[1])
+    rank = max(len(value.layout) for value in operands)
+    importer.emit(node, "matmul", names, attrs, identity(rank), target=target, contract=contract)
+
+
+def _fully_connected(importer: Importer, node: RawNode, by_rows: bool) -> None:
+    x = importer.input_value(node, 0)
+    layer = _layer(importer, node, x, 0 if by_rows else 1)
+    contract = contract_of(x, layer.target)
+    x = importer.in_order(settle(importer, x, layer.target))
+    array = layer.weights.array
+    matrix = array if by_rows else array.T
+    quant = _with_axis(layer.weights.quantization, 0)
+    w = importer.add_constant(f"{node.inputs[1]}/rows", matrix, quant)
+    rank = len(x.layout)
+    attrs = FullyConnectedAttrs(_activation(layer.target), keep_dims=rank != 2)
+    inputs = [x.name, w, *layer.add_bias(importer, node)]
     importer.emit(
         node,
         "fully_connected",
         inputs,
         attrs,
-        identity(len(x.shape)),
-        target=target,
-        contract=contract_of(value, target),
+        identity(rank),
+        target=layer.target,
+        contract=contract,
     )
+
+
+def _batch_normalization(importer: Importer, node: RawNode) -> None:
+    """With constant statistics: a factor and an offset a channel."""
+    value = importer.as_float(importer.input_value(node, 0))
+    gain, offset, mean, variance = (
+        _real(_constant_operand(importer, node, i)).array.astype(np.float32) for i in range(1, 5)
+    )
+    epsilon = np.float32(node.attrs.get("epsilon", 1e-5))  # type: ignore[arg-type]
+    factor = gain / np.sqrt(variance + epsilon)
+    shape = [1] * len(value.layout)
+    shape[our_axis(1, value.layout)] = factor.size
+    name = node.outputs[0]
+    f = importer.add_constant(f"{name}/factor", factor.reshape(shape), None)
+    o = importer.add_constant(f"{name}/offset", (offset - mean * factor).reshape(shape), None)
+    attrs, like = ElementwiseAttrs(), importer.tensor_of(value)
+    scaled = importer.step(
+        node, "scaled", "mul", [value.name, f], attrs, like, contract=Contract.FLOAT32
+    )
+    importer.emit(node, "add", [scaled, o], attrs, value.layout, contract=Contract.FLOAT32)
 
 
 # --- elementwise operators ---
@@ -301,7 +384,6 @@ def _matrix_product(
 
 def _binary(op: str) -> Handler:
     def handle(importer: Importer, node: RawNode) -> None:
-        target = importer.target(node.outputs[0], activations=True)
         rank = max(len(importer.shape_of(name)) for name in node.inputs[:2])
         layouts = [
             importer.values[name].layout
@@ -310,21 +392,34 @@ def _binary(op: str) -> Handler:
         ]
         layout = layouts[0] if layouts else identity(rank)
         operands = [_operand(importer, node, i, layout) for i in (0, 1)]
-        if not all(value.real for value in operands):
-            target = None
+        target = None
+        if op in _QUANTISED_BINARY:
+            fused = op in ("add", "mul")
+            target = integer_target(importer, node, operands, activations=fused)
+        contract = contract_of(operands[0], target)
         operands = [settle(importer, value, target) for value in operands]
-        activation = target.activation if target is not None else Activation.NONE
-        importer.emit(
-            node,
-            op,
-            [value.name for value in operands],
-            ElementwiseAttrs(activation),
-            layout,
-            target=target,
-            contract=contract_of(operands[0], target),
-        )
+        like = importer.tensor_of(operands[0])
+        attrs = ElementwiseAttrs(_activation(target))
+        names = [value.name for value in operands]
+        kept = like if target is None and not like.dtype.is_float else None
+        importer.emit(node, op, names, attrs, layout, target=target, like=kept, contract=contract)
 
     return handle
+
+
+def _fold_left(op: str) -> Handler:
+    """Min and Max take any number of operands."""
+    pair = _binary(op)
+
+    def handle(importer: Importer, node: RawNode) -> None:
+        if len(node.inputs) != 2:
+            raise importer.refuse(node, f"{len(node.inputs)} operands")
+        pair(importer, node)
+
+    return handle
+
+
+_QUANTISED_BINARY = frozenset({"add", "sub", "mul", "div", "minimum", "maximum"})
 
 
 def _operand(importer: Importer, node: RawNode, index: int, layout: Layout) -> Value:
@@ -332,29 +427,85 @@ def _operand(importer: Importer, node: RawNode, index: int, layout: Layout) -> V
     if name in importer.constants:
         return importer.constant_value(name, layout)
     value = importer.values[name]
-    if len(value.layout) == len(layout):
+    rank = len(value.layout)
+    if rank == len(layout):
         return importer.in_layout(value, layout)
-    if layout != identity(len(layout)):
-        raise importer.refuse(node, "broadcast of operands of different rank")
-    return importer.in_layout(value, identity(len(value.layout)))
+    # axes of one in front, then the common order
+    source = importer.in_order(value)
+    like = importer.tensor_of(source)
+    shape = (1,) * (len(layout) - rank) + like.shape
+    attrs = ReshapeAttrs(shape)
+    name = importer.step(node, f"operand_{index}", "reshape", [source.name], attrs, like)
+    return importer.in_layout(Value(name, identity(len(layout)), value.real), layout)
 
 
 def _unary(op: str) -> Handler:
-    def handle(importer: Importer, node: RawNode) -> None:
-        target = importer.target(node.outputs[0])
-        value = importer.input_value(node, 0)
-        contract = contract_of(value, target)
-        x = settle(importer, value, target)
-        importer.emit(node, op, [x.name], NoAttrs(), x.layout, target=target, contract=contract)
+    return lambda importer, node: _apply(importer, node, op, NoAttrs())
 
-    return handle
+
+def _apply(importer: Importer, node: RawNode, op: str, attrs: Attrs) -> None:
+    value = importer.input_value(node, 0)
+    target = integer_target(importer, node, [value])
+    contract = contract_of(value, target)
+    x = settle(importer, value, target)
+    importer.emit(node, op, [x.name], attrs, x.layout, target=target, contract=contract)
+
+
+def _leaky_relu(importer: Importer, node: RawNode) -> None:
+    alpha = float(node.attrs.get("alpha", 0.01))  # type: ignore[arg-type]
+    _apply(importer, node, "leaky_relu", LeakyReluAttrs(alpha))
+
+
+def _gelu(importer: Importer, node: RawNode) -> None:
+    _apply(importer, node, "gelu", GeluAttrs(text(node, "approximate", "none") == "tanh"))
+
+
+def _hard_sigmoid(importer: Importer, node: RawNode) -> None:
+    alpha = float(node.attrs.get("alpha", 0.2))  # type: ignore[arg-type]
+    beta = float(node.attrs.get("beta", 0.5))  # type: ignore[arg-type]
+    if abs(beta - 0.5) > 1e-6:
+        raise importer.refuse(node, f"beta {beta}")
+    _apply(importer, node, "hard_sigmoid", HardSigmoidAttrs(alpha))
+
+
+def _prelu(importer: Importer, node: RawNode) -> None:
+    value = importer.as_float(importer.input_value(node, 0))
+    slope = _real(_constant_operand(importer, node, 1)).array
+    padded = slope.reshape((1,) * (len(value.layout) - slope.ndim) + slope.shape)
+    alpha = np.ascontiguousarray(padded.transpose(value.layout))
+    name = importer.add_constant(f"{node.inputs[1]}/slope", alpha, None)
+    contract = Contract.FLOAT32
+    importer.emit(node, "prelu", [value.name, name], NoAttrs(), value.layout, contract=contract)
 
 
 def _clip(importer: Importer, node: RawNode) -> None:
     activation = importer.activation_of(node)
-    if activation is None:
-        raise importer.refuse(node, "only clips to 0..6, -1..1 and 0.. are taken")
-    _unary(activation.value)(importer, node)
+    if activation is not None:
+        _unary(activation.value)(importer, node)
+        return
+    bounds = importer.clip_bounds(node)
+    if bounds is None:
+        raise importer.refuse(node, "its limits are computed while the network runs")
+    value = importer.as_float(importer.input_value(node, 0))
+    last, contract = value.name, Contract.FLOAT32
+    rank = len(value.layout)
+    steps = [
+        (op, bound)
+        for op, bound in zip(("maximum", "minimum"), bounds, strict=True)
+        if bound is not None
+    ]
+    if not steps:
+        importer.values[node.outputs[0]] = value
+        return
+    names = []
+    for op, bound in steps:
+        limit = np.full((1,) * rank, bound, np.float32)
+        names.append((op, importer.add_constant(f"{node.outputs[0]}/{op}", limit, None)))
+    like, attrs = importer.tensor_of(value), ElementwiseAttrs()
+    for op, limit_name in names[:-1]:
+        last = importer.step(node, "clipped", op, [last, limit_name], attrs, like, contract)
+    op, limit_name = names[-1]
+    importer.emit(node, op, [last, limit_name], attrs, value.layout, contract=contract)
 
 
 def _identity(importer: Importer, node: RawNode) -> None:
@@ -395,266 +546,131 @@ def _pool(importer: Importer, node: RawNode, op: str) -> None:
             node, op, [x.name], attrs, CHANNELS_LAST, like=tensor, contract=Contract.EXACT
         )
         return
-    target = importer.target(node.outputs[0])
+    target = integer_target(importer, node, [x])
     contract = contract_of(x, target)
     x = settle(importer, x, target)
     importer.emit(node, op, [x.name], attrs, CHANNELS_LAST, target=target, contract=contract)
 
 
-def _mean(importer: Importer, node: RawNode, axes: Sequence[int], keep: bool, exact: bool) -> None:
+def _reduced(
+    importer: Importer, node: RawNode, op: str, axes: Sequence[int], keep: bool, exact: bool
+) -> None:
     value = importer.input_value(node, 0)
-    target = importer.target(node.outputs[0])
+    rank = len(value.layout)
+    onnx_axes = {axis % rank for axis in axes}
+    ours = tuple(sorted(our_axis(axis, value.layout) for axis in onnx_axes))
+    neighbours = ours == tuple(range(ours[0], ours[-1] + 1))
+    averaged = op == "mean" and neighbours
+    target = integer_target(importer, node, [value]) if averaged else None
     contract = contract_of(value, target) if exact else Contract.FLOAT32
     x = settle(importer, value, target)
-    rank = len(x.layout)
-    onnx_axes = {axis % rank for axis in axes}
-    ours = tuple(sorted(our_axis(axis, x.layout) for axis in onnx_axes))
+    like = None
+    if op in ("reduce_max", "reduce_min") and value.real:
+        # picking a number is the same before and after dequantising
+        x, contract, like = value, Contract.EXACT, importer.tensor_of(value)
     layout = x.layout
     if not keep:
         kept = [axis for axis in x.layout if axis not in onnx_axes]
         layout = tuple(sorted(kept).index(axis) for axis in kept)
-    importer.emit(
-        node, "mean", [x.name], ReduceAttrs(ours, keep), layout, target=target, contract=contract
-    )
+    attrs = ReduceAttrs(ours, keep)
+    importer.emit(node, op, [x.name], attrs, layout, target=target, like=like, contract=contract)
 
 
 def _global_average_pool(importer: Importer, node: RawNode) -> None:
     rank = len(importer.shape_of(node.inputs[0]))
-    _mean(importer, node, range(2, rank), keep=True, exact=True)
+    _reduced(importer, node, "mean", range(2, rank), keep=True, exact=True)
 
 
-def _reduce_mean(importer: Importer, node: RawNode) -> None:
-    axes = importer.optional_constant(node, 1)
-    listed = ints(node, "axes", ()) if axes is None else tuple(int(a) for a in axes.reshape(-1))
+def _global_max_pool(importer: Importer, node: RawNode) -> None:
     rank = len(importer.shape_of(node.inputs[0]))
-    # ONNX Runtime has no integer kernel for this operator
-    _mean(importer, node, listed or range(rank), bool(integer(node, "keepdims", 1)), exact=False)
+    _reduced(importer, node, "reduce_max", range(2, rank), keep=True, exact=False)
 
 
-def _softmax(importer: Importer, node: RawNode) -> None:
-    value = importer.input_value(node, 0)
-    target = importer.target(node.outputs[0])
-    rank = len(value.layout)
-    axis = integer(node, "axis", -1 if importer.model.opset >= 13 else 1) % rank
-    layout = (*(a for a in value.layout if a != axis), axis)
-    contract = contract_of(value, target)
-    x = importer.in_layout(settle(importer, value, target), layout)
-    attrs = SoftmaxAttrs(rank - 1)
-    importer.emit(node, "softmax", [x.name], attrs, layout, target=target, contract=contract)
+def _reduce(op: str) -> Handler:
+    def handle(importer: Importer, node: RawNode) -> None:
+        axes = importer.optional_constant(node, 1)
+        listed = ints(node, "axes", ()) if axes is None else tuple(int(a) for a in axes.reshape(-1))
+        if not listed and integer(node, "noop_with_empty_axes", 0):
+            _identity(importer, node)
+            return
+        rank = len(importer.shape_of(node.inputs[0]))
+        keep = bool(integer(node, "keepdims", 1))
+        # ONNX Runtime has no integer kernels for reductions
+        _reduced(importer, node, op, listed or range(rank), keep, exact=False)
+
+    return handle
 
 
-# --- data movement ---
+def _softmax(op: str) -> Handler:
+    def handle(importer: Importer, node: RawNode) -> None:
+        value = importer.input_value(node, 0)
+        target = integer_target(importer, node, [value]) if op == "softmax" else None
+        rank = len(value.layout)
+        axis = integer(node, "axis", -1 if importer.model.opset >= 13 else 1) % rank
+        behind = importer.shape_of(node.inputs[0])[axis + 1 :]
+        if importer.model.opset < 13 and any(n != 1 for n in behind):
+            raise importer.refuse(node, f"softmax over several axes, {axis} and all behind")
+        layout = (*(a for a in value.layout if a != axis), axis)
+        contract = contract_of(value, target)
+        x = importer.in_layout(settle(importer, value, target), layout)
+        attrs = SoftmaxAttrs(rank - 1)
+        importer.emit(node, op, [x.name], attrs, layout, target=target, contract=contract)
 
-
-def _moved(importer: Importer, node: RawNode, target_shape: Sequence[int]) -> None:
-    """Same elements in ONNX's order under another shape."""
-    value = importer.input_value(node, 0)
-    tensor = importer.tensor_of(value)
-    order = identity(len(value.layout))
-    source = value
-    if not keeps_order(tensor.shape, permutation(value.layout, order)):
-        source = importer.in_layout(value, order)
-    like = importer.tensor_of(source)
-    attrs = ReshapeAttrs(tuple(int(n) for n in target_shape))
-    importer.emit(node, "reshape", [source.name], attrs, identity(len(target_shape)), like=like)
-    _keep_real(importer, node, value)
-
-
-def _keep_real(importer: Importer, node: RawNode, source: Value) -> None:
-    """Moving data does not change whether ONNX sees real numbers."""
-    result = importer.values[node.outputs[0]]
-    importer.values[node.outputs[0]] = Value(result.name, result.layout, source.real)
-
-
-def _reshape(importer: Importer, node: RawNode) -> None:
-    wanted = [int(n) for n in importer.constant(node, 1, "shape").reshape(-1)]
-    shape = importer.shape_of(node.inputs[0])
-    if not integer(node, "allowzero", 0):
-        wanted = [shape[i] if n == 0 else n for i, n in enumerate(wanted)]
-    if -1 in wanted:
-        rest = int(np.prod([n for n in wanted if n != -1], dtype=np.int64))
-        total = int(np.prod(shape, dtype=np.int64))
-        if rest == 0 or total % rest or wanted.count(-1) > 1:
-            raise importer.refuse(node, f"shape {wanted} for {total} elements")
-        wanted[wanted.index(-1)] = total // rest
-    _moved(importer, node, wanted)
-
-
-def _flatten(importer: Importer, node: RawNode) -> None:
-    shape = importer.shape_of(node.inputs[0])
-    axis = integer(node, "axis", 1) % (len(shape) + 1)
-    _moved(importer, node, (int(np.prod(shape[:axis])), int(np.prod(shape[axis:]))))
-
-
-def _axes(importer: Importer, node: RawNode, rank: int) -> list[int]:
-    given = importer.optional_constant(node, 1)
-    axes = ints(node, "axes", ()) if given is None else tuple(int(a) for a in given.reshape(-1))
-    return sorted(axis % rank for axis in axes)
-
-
-def _squeeze(importer: Importer, node: RawNode) -> None:
-    shape = importer.shape_of(node.inputs[0])
-    axes = _axes(importer, node, len(shape)) or [i for i, n in enumerate(shape) if n == 1]
-    if any(shape[axis] != 1 for axis in axes):
-        raise importer.refuse(node, f"axes {axes} of shape {shape}")
-    _moved(importer, node, [n for i, n in enumerate(shape) if i not in axes])
-
-
-def _unsqueeze(importer: Importer, node: RawNode) -> None:
-    shape = list(importer.shape_of(node.inputs[0]))
-    given = importer.optional_constant(node, 1)
-    count = len(ints(node, "axes", ())) if given is None else given.size
-    for axis in _axes(importer, node, len(shape) + count):
-        shape.insert(axis, 1)
-    _moved(importer, node, shape)
-
-
-def _transpose(importer: Importer, node: RawNode) -> None:
-    value = importer.input_value(node, 0)
-    rank = len(value.layout)
-    perm = ints(node, "perm", tuple(reversed(range(rank))))
-    if sorted(perm) != list(range(rank)):
-        raise importer.refuse(node, f"permutation {perm}")
-    importer.values[node.outputs[0]] = Value(value.name, transposed(value.layout, perm), value.real)
-
-
-def _concat(importer: Importer, node: RawNode) -> None:
-    target = importer.target(node.outputs[0])
-    values = [importer.input_value(node, i) for i in range(len(node.inputs))]
-    layout = next(
-        (importer.values[n].layout for n in node.inputs if n in importer.values), values[0].layout
-    )
-    rank = len(layout)
-    axis = our_axis(integer(node, "axis", 0) % rank, layout)
-    if not all(value.real for value in values):
-        target = None
-    parts = [importer.in_layout(settle(importer, value, target), layout) for value in values]
-    contract = Contract.ONNX_QLINEAR if target is not None else Contract.EXACT
-    like = importer.tensor_of(parts[0])
-    importer.emit(
-        node,
-        "concat",
-        [part.name for part in parts],
-        ConcatAttrs(axis),
-        layout,
-        target=target,
-        like=like,
-        contract=contract,
-    )
-
-
-def _pad(importer: Importer, node: RawNode) -> None:
-    value = importer.input_value(node, 0)
-    tensor = importer.tensor_of(value)
-    rank = len(value.layout)
-    pads = [int(n) for n in importer.constant(node, 1, "pads").reshape(-1)]
-    if len(pads) != 2 * rank or len(node.inputs) > 3:
-        raise importer.refuse(node, f"{len(pads)} paddings for rank {rank}")
-    mode = text(node, "mode", "constant")
-    if mode not in ("constant", "reflect"):
-        raise importer.refuse(node, f"mode {mode}")
-    fill = 0.0
-    if len(node.inputs) > 2 and node.inputs[2]:
-        constant = importer.constants.get(node.inputs[2])
-        if constant is None:
-            raise importer.refuse(node, "the padding value is computed while the network runs")
-        fill = float(constant.array.reshape(-1)[0])
-        if constant.quantization is not None:
-            fill = (fill - constant.quantization.z) * float(constant.quantization.s)
-    if value.real:
-        low, high = tensor.dtype.limits
-        stored = np.rint(np.float32(fill) / tensor.quant.s) + tensor.quant.z
-        fill = float(np.clip(stored, low, high))
-    attrs = PadAttrs(
-        tuple(pads[axis] for axis in value.layout),
-        tuple(pads[axis + rank] for axis in value.layout),
-        PadMode(mode),
-        fill,
-    )
-    importer.emit(node, "pad", [value.name], attrs, value.layout, like=tensor)
-    _keep_real(importer, node, value)
-
-
-_COORDINATES = {
-    "half_pixel": CoordinateMode.HALF_PIXEL,
-    "pytorch_half_pixel": CoordinateMode.PYTORCH_HALF_PIXEL,
-    "align_corners": CoordinateMode.ALIGN_CORNERS,
-    "asymmetric": CoordinateMode.ASYMMETRIC,
-}
-_NEAREST = {
-    "floor": NearestMode.FLOOR,
-    "ceil": NearestMode.CEIL,
-    "round_prefer_floor": NearestMode.ROUND_PREFER_FLOOR,
-    "round_prefer_ceil": NearestMode.ROUND_PREFER_CEIL,
-}
-
-
-def _resize(importer: Importer, node: RawNode) -> None:
-    x = importer.in_layout(importer.input_value(node, 0), CHANNELS_LAST)
-    tensor = importer.tensor_of(x)
-    shape = importer.shape_of(node.inputs[0])
-    scales = importer.optional_constant(node, 2)
-    sizes = importer.optional_constant(node, 3)
-    if sizes is not None and sizes.size:
-        wanted = [int(n) for n in sizes.reshape(-1)]
-        ratios = [w / n for w, n in zip(wanted, shape, strict=True)]
-    elif scales is not None and scales.size:
-        ratios = [float(s) for s in scales.reshape(-1)]
-        wanted = [int(np.floor(n * s)) for n, s in zip(shape, ratios, strict=True)]
-    else:
-        raise importer.refuse(node, "neither sizes nor scales")
-    mode = {"nearest": ResizeMode.NEAREST, "linear": ResizeMode.BILINEAR}.get(
-        text(node, "mode", "nearest")
-    )
-    coordinates = _COORDINATES.get(text(node, "coordinate_transformation_mode", "half_pixel"))
-    if mode is None or coordinates is None or wanted[:2] != list(shape[:2]):
-        raise importer.refuse(node, f"mode {node.attrs.get('mode')} to {wanted}")
-    attrs = ResizeAttrs(
-        (wanted[2], wanted[3]),
-        mode,
-        coordinates,
-        _NEAREST[text(node, "nearest_mode", "round_prefer_floor")],
-        (ratios[2], ratios[3]),
-    )
-    if mode is ResizeMode.NEAREST:
-        importer.emit(node, "resize", [x.name], attrs, CHANNELS_LAST, like=tensor)
-        _keep_real(importer, node, x)
-        return
-    target = importer.target(node.outputs[0])
-    x = settle(importer, x, target)
-    importer.emit(
-        node, "resize", [x.name], attrs, CHANNELS_LAST, target=target, contract=Contract.FLOAT32
-    )
-
-
-def _shape(importer: Importer, node: RawNode) -> None:
-    shape = np.array(importer.shape_of(node.inputs[0]), np.int64)
-    importer.constants[node.outputs[0]] = Constant(shape)
+    return handle
 
 
 HANDLERS: dict[str, Handler] = {
+    "Abs": _unary("abs"),
     "Add": _binary("add"),
     "AveragePool": _average_pool,
+    "BatchNormalization": _batch_normalization,
+    "Ceil": _unary("ceil"),
     "Clip": _clip,
-    "Concat": _concat,
     "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
+    "Cos": _unary("cos"),
     "DequantizeLinear": _dequantize,
-    "Flatten": _flatten,
+    "Div": _binary("div"),
+    "Dropout": _identity,
+    "Elu": _unary("elu"),
+    "Erf": _unary("erf"),
+    "Exp": _unary("exp"),
+    "Floor": _unary("floor"),
+    "Gelu": _gelu,
     "Gemm": _gemm,
     "GlobalAveragePool": _global_average_pool,
+    "GlobalMaxPool": _global_max_pool,
+    "HardSigmoid": _hard_sigmoid,
+    "HardSwish": _unary("hard_swish"),
     "Identity": _identity,
+    "LeakyRelu": _leaky_relu,
+    "Log": _unary("log"),
+    "LogSoftmax": _softmax("log_softmax"),
+    "MatMul": _matmul,
+    "Max": _fold_left("maximum"),
     "MaxPool": _max_pool,
+    "Min": _fold_left("minimum"),
     "Mul": _binary("mul"),
-    "Pad": _pad,
+    "Neg": _unary("neg"),
+    "PRelu": _prelu,
+    "Pow": _binary("power"),
     "QuantizeLinear": _quantize,
-    "ReduceMean": _reduce_mean,
+    "Reciprocal": _unary("reciprocal"),
+    "ReduceMax": _reduce("reduce_max"),
+    "ReduceMean": _reduce("mean"),
+    "ReduceMin": _reduce("reduce_min"),
+    "ReduceProd": _reduce("reduce_prod"),
+    "ReduceSum": _reduce("sum"),
     "Relu": _unary("relu"),
-    "Reshape": _reshape,
-    "Resize": _resize,
-    "Shape": _shape,
+    "Round": _unary("round"),
     "Sigmoid": _unary("logistic"),
-    "Softmax": _softmax,
-    "Squeeze": _squeeze,
-    "Transpose": _transpose,
-    "Unsqueeze": _unsqueeze,
+    "Sign": _unary("sign"),
+    "Sin": _unary("sin"),
+    "Softmax": _softmax("softmax"),
+    "Softplus": _unary("softplus"),
+    "Sqrt": _unary("sqrt"),
+    "Sub": _binary("sub"),
+    "Tanh": _unary("tanh"),
+    **movement.HANDLERS,
 }
+"""Every ONNX operator that is read."""
