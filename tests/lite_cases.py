@@ -41,6 +41,7 @@ class Case:
         self.inputs: list[str] = []
         self.states: dict[str, Array] = {}
         self.shown: list[str] = []
+        self.every_value = False
 
     # --- drawing ---
 
@@ -171,6 +172,9 @@ class Case:
             values = self.values(tensor.shape, tensor.dtype)
             if tensor.dtype in (DType.INT32, DType.INT64):
                 values = self.rng.integers(-99, 99, tensor.shape).astype(str(tensor.dtype))
+            if self.every_value and tensor.dtype in (I8, U8):
+                low, high = tensor.dtype.limits
+                values = np.arange(low, high + 1).astype(str(tensor.dtype)).reshape(1, 256)
             feeds[name] = values
         return feeds
 
@@ -214,8 +218,10 @@ def _weights(
     return case.constant(values, kind, quant), scales
 
 
-def _bias(case: Case, x: Tensor, scales: Array, channels: int, per_channel: bool) -> Tensor | None:
-    if case.flag():
+def _bias(
+    case: Case, x: Tensor, scales: Array, channels: int, per_channel: bool, *, must: bool = False
+) -> Tensor | None:
+    if not must and case.flag():
         return None
     if x.dtype.is_float:
         return case.constant(case.values((channels,), F32), F32)
@@ -259,7 +265,7 @@ def conv(case: Case) -> None:
     per_channel = outputs > 1 and weights is not U8 and (hybrid or case.flag())
     size = (outputs, *kernel, shape[3] // groups)
     w, scales = _weights(case, x, size, 0, weights, per_channel)
-    bias = _bias(case, x, scales, outputs, per_channel)
+    bias = _bias(case, x, scales, outputs, per_channel, must=True)
     attrs = at.ConvAttrs(stride, dilation, padding, case.activation(), groups)
     quant = _result(case, x, scales, int(np.prod(size[1:])))
     _layer(case, "conv2d", x, w, bias, attrs, kind, quant)
@@ -354,11 +360,13 @@ def batch_matmul(case: Case) -> None:
 # --- elementwise ---
 
 
-def _pair(case: Case, kind: DType, quant: Quant = None) -> tuple[Tensor, Tensor]:
+def _pair(
+    case: Case, kind: DType, quant: Quant = None, *, plain: bool = False
+) -> tuple[Tensor, Tensor]:
     """Two operands that broadcast; at times one of them is constant."""
     shape = case.shape()
     other = tuple(n if case.flag() else 1 for n in shape)[case.one_of(0, 0, 1) :] or (1,)
-    grids = [quant or case.quant(kind) for _ in (0, 1)]
+    grids = [None if plain else quant or case.quant(kind) for _ in (0, 1)]
     a = case.input(shape, kind, grids[0])
     if case.one_of(False, False, True):
         b = case.constant(case.values(other, kind), kind, grids[1])
@@ -406,7 +414,7 @@ def float_arithmetic(case: Case) -> None:
 def comparison(case: Case) -> None:
     op = case.one_of("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
     kind = case.one_of(I8, F32, DType.INT32)
-    a, b = _pair(case, kind, case.quant(kind) if kind is I8 else None)
+    a, b = _pair(case, kind, case.quant(kind), plain=kind is not I8)
     case.node(op, [a, b], NO_ATTRS, DType.BOOL)
 
 
@@ -488,6 +496,31 @@ def relu(case: Case) -> None:
     case.node(op, [x], attrs, kind, quant)
 
 
+def table_unary(case: Case) -> None:
+    """Every stored value of an 8-bit type once."""
+    op = case.one_of(
+        *("logistic", "tanh", "hard_swish", "leaky_relu", "relu", "relu6", "relu_n1_to_1"),
+        *("exp", "rsqrt", "abs", "gelu", "log"),
+    )
+    kind = I8 if op in ("exp", "rsqrt", "abs", "gelu", "log") else case.dtype(I8, U8)
+    scale = float(case.spread(-9, 0))
+    # negative numbers under a root or a logarithm are refused while the network runs
+    zero = kind.limits[0] if op in ("rsqrt", "log") else case.zero(kind)
+    x = case.input((1, 256), kind, Quantization.per_tensor(scale, zero))
+    attrs: Attrs = NO_ATTRS
+    if op == "leaky_relu":
+        attrs = at.LeakyReluAttrs(float(case.spread(-5, 0.5)))
+    if op == "gelu":
+        attrs = at.GeluAttrs(case.flag())
+    quant = case.quant(kind, float(np.float32(scale * float(case.spread(-2, 2)))))
+    if op in _FIXED:
+        quant = _fixed(op, kind)
+    if op in ("relu6", "relu_n1_to_1"):
+        quant = x.quantization
+    case.node(op, [x], attrs, kind, quant)
+    case.every_value = True
+
+
 def prelu(case: Case) -> None:
     kind = case.dtype(I8, F32)
     shape = case.image()
@@ -540,7 +573,11 @@ def change_type(case: Case) -> None:
 def cast(case: Case) -> None:
     kinds = (F32, DType.INT32, I8, U8, DType.BOOL, DType.INT64, I16)
     a, b = case.one_of(*[(m, n) for m in kinds for n in kinds if m is not n])
-    case.node("cast", [case.input(case.shape(), a)], NO_ATTRS, b)
+    x = case.input(case.shape(), a)
+    if a is F32 and b is U8:
+        # a negative number has no defined result
+        x = case.node("abs", [x], NO_ATTRS, F32)[0]
+    case.node("cast", [x], NO_ATTRS, b)
 
 
 # --- resampling and movement ---
@@ -690,7 +727,7 @@ def state(case: Case) -> None:
 
 
 def detection(case: Case) -> None:
-    boxes, classes = case.integer(1, 30), case.integer(1, 5)
+    boxes, classes = case.integer(12, 30), case.integer(1, 5)
     background = case.integer(0, 1)
     x = case.input((1, boxes, 4), F32)
     scores = case.input((1, boxes, classes + background), F32)
@@ -715,7 +752,18 @@ FAMILIES: Mapping[str, Family] = {
     for family in (
         *(conv, depthwise, transpose_conv, fully_connected, batch_matmul, arithmetic, extremes),
         *(squared_difference, float_arithmetic, comparison, pool, reduction, arg_extreme, softmax),
-        *(sigmoid, relu, prelu, l2_normalization, float_unary, change_type, cast, resize, pad),
+        *(
+            table_unary,
+            sigmoid,
+            relu,
+            prelu,
+            l2_normalization,
+            float_unary,
+            change_type,
+            cast,
+            resize,
+            pad,
+        ),
         *(concat, split, sliced, gather, tile, broadcast_to, transpose, reshape, blocks, select),
         *(state, detection),
     )

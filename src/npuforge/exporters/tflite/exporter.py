@@ -34,7 +34,8 @@ def export_tflite(graph: Graph) -> bytes:
 
     The file read again is the same graph, up to names of helper tensors and to what TFLite writes
     as operators of its own: explicit padding becomes a PAD, cropped transposed convolutions a
-    SLICE. tflite_micro and tflite_reference are one format.
+    SLICE, and a convolution without bias gets one of zeros, which LiteRT demands. tflite_micro
+    and tflite_reference are one format.
 
     Returns:
         The file's bytes; equal graphs give equal bytes.

@@ -19,6 +19,7 @@ from npuforge.graph import (
     MatMulAttrs,
     Node,
     PoolAttrs,
+    Quantization,
     ReduceAttrs,
     ResizeAttrs,
     ResizeMode,
@@ -30,7 +31,7 @@ from npuforge.graph import (
 from npuforge.graph.attrs import AxisAttrs, Pads
 from npuforge.graph.shapes import same_padding
 from npuforge.numerics import nearest_index
-from npuforge.vocab import Activation
+from npuforge.vocab import Activation, DType
 
 # ActivationFunctionType of the TFLite schema
 _ACTIVATIONS = {
@@ -106,10 +107,39 @@ def _convolution(kind: str, table: str) -> Handler:
         if kind == "DEPTHWISE_CONV_2D":
             fields += (("DepthMultiplier", w.shape[3] // x.shape[3]),)
         inputs = [source, *(emitter.number(name) for name in node.inputs[1:])]
+        if kind == "CONV_2D" and len(inputs) == 2:
+            inputs.append(_zero_bias(emitter, node, x, w))
         outputs = [emitter.number(node.outputs[0])]
         emitter.operator(kind, inputs, outputs, Options(table, fields))
 
     return handle
+
+
+def _zero_bias(emitter: Emitter, node: Node, x: Tensor, w: Tensor) -> int:
+    """LiteRT refuses convolutions without bias."""
+    channels = w.shape[0]
+    if x.dtype.is_float:
+        bias = Tensor("", (channels,), x.dtype)
+    else:
+        scale = x.quant.s * w.quant.scale
+        axis = 0 if w.quant.is_per_channel else None
+        quant = Quantization(scale, np.zeros(scale.size, np.int64), axis)
+        dtype = DType.INT64 if x.dtype is DType.INT16 else DType.INT32
+        bias = Tensor("", (channels,), dtype, quant)
+    return emitter.stored(node, "bias", np.zeros(channels), bias)
+
+
+def _lite_transpose_padding(
+    source: int, kernel: int, stride: int, before: int, result: int
+) -> frozenset[int]:
+    """Which of SAME and VALID mean this padding along one axis; LiteRT checks the sizes."""
+    found = set()
+    if before == 0 and (result - kernel + stride) // stride == source:
+        found.add(VALID)
+    same = same_padding(result, kernel, stride, 1)[0]
+    if before == same and -(-result // stride) == source:
+        found.add(SAME)
+    return frozenset(found)
 
 
 def _transpose_conv(emitter: Emitter, node: Node) -> None:
@@ -119,18 +149,24 @@ def _transpose_conv(emitter: Emitter, node: Node) -> None:
     x, w = graph.tensor(node.inputs[0]), graph.tensor(node.inputs[1])
     y = graph.tensor(node.outputs[0])
     before = (attrs.padding[0], attrs.padding[2])
-    same = tuple(
-        same_padding(y.shape[axis + 1], w.shape[axis + 1], attrs.stride[axis], 1)[0]
-        for axis in (0, 1)
-    )
-    shape, target, stated = y.shape, emitter.number(y.name), VALID
-    cut = before != (0, 0) and before != same
-    if cut:
+    known = frozenset((SAME, VALID))
+    for axis in (0, 1):
+        sizes = x.shape[axis + 1], w.shape[axis + 1], attrs.stride[axis]
+        known &= _lite_transpose_padding(*sizes, before[axis], y.shape[axis + 1])
+    shape, target = y.shape, emitter.number(y.name)
+    if not known:
         # any other padding is rows and columns cut off the whole result
-        shape = (y.shape[0], y.shape[1] + before[0], y.shape[2] + before[1], y.shape[3])
+        rows, columns = (
+            (x.shape[axis + 1] - 1) * attrs.stride[axis]
+            + w.shape[axis + 1]
+            + attrs.output_padding[axis]
+            for axis in (0, 1)
+        )
+        if any(e >= s for e, s in zip(attrs.output_padding, attrs.stride, strict=True)):
+            raise emitter.refuse(node, f"output padding {attrs.output_padding}")
+        shape = (y.shape[0], rows, columns, y.shape[3])
         target = emitter.temporary(node, "whole", y, shape)
-    elif before != (0, 0):
-        stated = SAME
+    stated = VALID if VALID in known or not known else SAME
     fields: Fields = (
         ("Padding", stated),
         ("StrideH", attrs.stride[0]),
@@ -141,7 +177,7 @@ def _transpose_conv(emitter: Emitter, node: Node) -> None:
     inputs = [size, emitter.number(w.name), emitter.number(x.name)]
     inputs += [emitter.number(name) for name in node.inputs[2:]]
     emitter.operator("TRANSPOSE_CONV", inputs, [target], Options("TransposeConvOptions", fields))
-    if cut:
+    if not known:
         begin = emitter.constant(node, "begin", (0, *before, 0))
         count = emitter.constant(node, "size", y.shape)
         operands = [target, begin, count]

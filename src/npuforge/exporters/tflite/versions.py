@@ -90,7 +90,14 @@ _SIX_AXES = {"TRANSPOSE": 6}
 # with broadcasting and more than four axes
 _BROADCAST = {"SUB": 3, "DIV": 2, "MAXIMUM": 3, "MINIMUM": 3}
 
-_REFERENCE_LIMITS = {"TRANSPOSE": 5, "TRANSPOSE_CONV": 3, "TILE": 1, "ABS": 4, "SIGN": 1}
+_REFERENCE_LIMITS = {
+    "DEPTHWISE_CONV_2D": 6,
+    "TRANSPOSE": 5,
+    "TRANSPOSE_CONV": 3,
+    "TILE": 1,
+    "ABS": 4,
+    "SIGN": 1,
+}
 
 
 def operator_version(
