@@ -21,12 +21,14 @@ _EXPORTS = {
     "analyze_model": "npuforge.api",
     "validate_model": "npuforge.api",
     "deploy_model": "npuforge.api",
+    "convert_model": "npuforge.api",
 }
 
 __all__ = [
     "Graph",
     "NpuforgeError",
     "analyze_model",
+    "convert_model",
     "deploy_model",
     "load_model",
     "load_target",
@@ -35,7 +37,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from npuforge.api import analyze_model, deploy_model, run_model, validate_model
+    from npuforge.api import analyze_model, convert_model, deploy_model, run_model, validate_model
     from npuforge.errors import NpuforgeError
     from npuforge.graph import Graph
     from npuforge.importers import load_model

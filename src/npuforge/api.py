@@ -24,6 +24,7 @@ from npuforge.boards import (
     missing_tools,
 )
 from npuforge.errors import ToolError, UsageError
+from npuforge.exporters import Conversion, convert, format_of
 from npuforge.firmware import KnownAnswer, Network, capture_order, identifier, project_files
 from npuforge.graph import Array, Graph
 from npuforge.importers import Shapes, load_model, read_model_bytes
@@ -212,6 +213,55 @@ def run_document(
         "samples": samples,
         "output": None if output is None else str(output),
         "tensors": tensors,
+    }
+
+
+def convert_model(
+    model: PathLike,
+    output: PathLike,
+    *,
+    fix_shape: Sequence[str] = (),
+    force: bool = False,
+) -> Conversion:
+    """Write a model as a TFLite or ONNX file; the name says which.
+
+    The file holds the graph as npuforge reads it: constants folded, shapes static. It is computed
+    under its own format's arithmetic; `changed` of the result lists the nodes for which that is
+    another one than before.
+
+    Args:
+        model: TFLite or ONNX file.
+        output: file to write, ending in .tflite or .onnx; it appears complete or not at all.
+        fix_shape: see `run_model`.
+        force: replace an existing file.
+
+    Raises:
+        UsageError: the output's name or place will not do, or it exists.
+        UnsupportedError: the format cannot express a node; the message names it and the reason.
+    """
+    path = Path(output)
+    target = format_of(path)
+    if path.is_dir() or (path.exists() and not force):
+        raise UsageError("OUT-005", path=path)
+    made = convert(load_graph(model, None, fix_shape), target)
+    write_file(path, made.content)
+    return made
+
+
+def conversion_document(made: Conversion, output: Path) -> dict[str, Any]:
+    """A summary of a conversion as a JSON document."""
+    return {
+        "schema": "npuforge.conversion/1",
+        "model": made.graph.name,
+        "output": str(output),
+        "format": str(made.format),
+        "bytes": len(made.content),
+        "nodes": len(made.graph.nodes),
+        "tensors": len(made.graph.tensors),
+        "changed": [
+            {"node": node.name, "op": node.op, "contract": str(node.contract)}
+            for node in made.changed
+        ],
     }
 
 
