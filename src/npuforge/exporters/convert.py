@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from npuforge.errors import UsageError
+from npuforge.exporters.legal import for_onnx, for_tflite
 from npuforge.exporters.onnx.exporter import export_onnx
 from npuforge.exporters.tflite.exporter import export_tflite
 from npuforge.graph import Graph, Node, is_view
@@ -25,6 +26,10 @@ class Format(StrEnum):
 WRITERS: Mapping[Format, Callable[[Graph], bytes]] = {
     Format.TFLITE: export_tflite,
     Format.ONNX: export_onnx,
+}
+_LEGAL: Mapping[Format, Callable[[Graph], Graph]] = {
+    Format.TFLITE: for_tflite,
+    Format.ONNX: for_onnx,
 }
 _OWN: Mapping[Format, tuple[Contract, ...]] = {
     Format.TFLITE: (Contract.TFLITE_REFERENCE, Contract.TFLITE_MICRO),
@@ -52,8 +57,8 @@ class Conversion:
         graph: what the file says, under the contract its format is computed by.
         content: the file's bytes.
         format: its format.
-        changed: nodes whose contract had to change, in execution order: single steps of their
-            results may differ from those of the model that was read.
+        changed: nodes whose contract had to change, or that had to be put in other words, in
+            execution order: single steps of their results may differ from those of the model read.
     """
 
     graph: Graph
@@ -68,10 +73,15 @@ def convert(graph: Graph, target: Format) -> Conversion:
     Raises:
         UnsupportedError: the format, or our executor under its contract, cannot take a node.
     """
-    nodes = tuple(_own_contract(graph, node, target) for node in graph.nodes)
-    pairs = zip(graph.nodes, nodes, strict=True)
-    changed = tuple(new for old, new in pairs if old.contract is not new.contract)
-    own = graph.with_nodes(nodes)
+    own = graph.with_nodes(_own_contract(graph, node, target) for node in graph.nodes)
+    own = _LEGAL[target](own)
+    known = {node.name: node for node in graph.nodes}
+    changed = tuple(
+        node
+        for node in own.nodes
+        if node.name not in known
+        or (node.op, node.contract) != (known[node.name].op, known[node.name].contract)
+    )
     for node in changed:
         if not is_view(node):
             bind(own, node)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npuforge.errors import UnsupportedError
+from npuforge.exporters.legal import fixed_output
 from npuforge.exporters.tflite.emitter import FORMAT, Emitter, out_tensor, raw_bytes
 from npuforge.exporters.tflite.file import write_tflite
 from npuforge.exporters.tflite.movement import (
@@ -95,6 +96,13 @@ def _check_contract(graph: Graph, node: Node) -> None:
             contract=node.contract,
             wanted=Contract.TFLITE_REFERENCE,
         )
+    for tensor in graph.output_tensors(node)[:1]:
+        wanted = fixed_output(node, tensor)
+        if wanted is not None:
+            reason = f"{tensor.name} must have scale {wanted.s} and zero point {wanted.z}"
+            raise UnsupportedError(
+                "EXP-012", format=FORMAT, node=node.name, op=node.op, reason=reason
+            )
     if node.contract is Contract.EXACT and uses_uint8_rescaling(graph, node):
         raise UnsupportedError(
             "EXP-002",

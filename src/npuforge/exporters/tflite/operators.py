@@ -364,9 +364,12 @@ def _coordinates(emitter: Emitter, node: Node, attrs: ResizeAttrs) -> tuple[bool
             CoordinateMode.ALIGN_CORNERS: (True, False),
             CoordinateMode.HALF_PIXEL: (False, True),
         }
-        plain = attrs.scale is None
-        if plain and attrs.coordinates in known:
-            return known[attrs.coordinates]
+        coordinates = attrs.coordinates
+        if coordinates is CoordinateMode.PYTORCH_HALF_PIXEL and min(attrs.size) > 1:
+            coordinates = CoordinateMode.HALF_PIXEL
+        ratios = tuple(target / source for _, source, target in sides)
+        if attrs.scale in (None, ratios) and coordinates in known:
+            return known[coordinates]
     reason = f"coordinates {attrs.coordinates}, rounding {attrs.nearest}, scale {attrs.scale}"
     raise emitter.refuse(node, reason, "EXP-008")
 
