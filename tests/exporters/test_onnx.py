@@ -29,7 +29,7 @@ EXAMPLES = ["visual_wake_words", "image_classification", "keyword_spotting", "an
 # ONNX Runtime computes these in floats between a dequantise and a quantise
 IN_FLOATS = {"resize", "transpose_conv2d", "prelu", "squared_difference"}
 # written, but not read by our importer
-NOT_READ = {"comparison", "select", "l2_normalization"}
+NOT_READ = {"l2_normalization"}
 NOT_IN_ONNX = {"detection", "state"}
 # what ONNX has no operator for, or what only TFLite's own arithmetic knows
 REFUSED = {"EXP-001", "EXP-002", "EXP-011"}

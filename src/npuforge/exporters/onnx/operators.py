@@ -125,6 +125,10 @@ def _fully_connected(emitter: Emitter, node: Node) -> None:
         return
     if rank != 2:
         source = _flat(emitter, node, x, source, w.shape[1])
+    if w.data is None and not has_bias and len(y.shape) == 2:
+        inputs = [source, emitter.real(w.name, (1, 0))]
+        emitter.apply(node, "MatMul", inputs, identity(2), attrs.activation)
+        return
     if w.data is None:
         weights = emitter.real(w.name, identity(2))
     else:
