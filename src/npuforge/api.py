@@ -28,6 +28,7 @@ from npuforge.exporters import Conversion, convert, format_of
 from npuforge.firmware import KnownAnswer, Network, capture_order, identifier, project_files
 from npuforge.graph import Array, Graph
 from npuforge.importers import Shapes, load_model, read_model_bytes
+from npuforge.mapping import NpuMapping, map_to_npu
 from npuforge.messages import text
 from npuforge.numerics import Executor, random_inputs, with_contract
 from npuforge.pipeline import PlannedModel, System, plan_system
@@ -293,6 +294,19 @@ def analyze_model(
         System((Path(model),), board, parse_contract(contract), parse_shapes(fix_shape))
     )
     return planned.models[0], board
+
+
+def npu_mapping(
+    graph: Graph, target: Target, *, cpu: Sequence[str] = (), integer_io: bool = False
+) -> NpuMapping | None:
+    """The predicted placement on the target's Neural-ART; None when it has none.
+
+    Raises:
+        UsageError: a name in `cpu` fits no node and no operator of the graph.
+    """
+    if "neural_art" not in target.accelerators:
+        return None
+    return map_to_npu(graph, cpu=cpu, integer_io=integer_io)
 
 
 def check_clock(target: Target, clock: str) -> str:
