@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 from npuforge.cli.main import app
+from npuforge.errors import UsageError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MODEL = str(next(iter(sorted(EXAMPLES.rglob("*.tflite")))))
@@ -30,12 +30,24 @@ def test_json_lists_every_node() -> None:
     assert all(f["reason"] and f["remedy"] for f in npu["fallbacks"])
 
 
-@pytest.mark.parametrize("operator", ["conv2d"])
-def test_thresholds_decide_the_exit_code(operator: str) -> None:
-    assert _run("--strict", "0")[0] == 0
+def test_thresholds_decide_the_exit_code() -> None:
+    share = 100 * json.loads(_run("--json")[1])["npu"]["node_share"]
+    assert 50 < share <= 100
+    assert _run("--strict", f"{share - 0.01:.3f}")[0] == 0
+    assert _run("--strict", f"{share - 0.01:.3f}", "--cpu", "fully_connected")[0] == 1
     assert _run("--strict", "100.1")[0] == 1
-    assert _run("--only-npu", "--cpu", operator)[0] == 1
-    assert _run("--cpu", "no-such-node")[0] == 2
+
+
+def test_only_npu() -> None:
+    fallbacks = json.loads(_run("--json", "--integer-io")[1])["npu"]["fallbacks"]
+    assert _run("--only-npu", "--integer-io")[0] == (1 if fallbacks else 0)
+    assert _run("--only-npu", "--integer-io", "--cpu", "fully_connected")[0] == 1
+
+
+def test_a_name_that_fits_nothing_is_bad_usage() -> None:
+    result = CliRunner().invoke(app, ["analyze", MODEL, "--cpu", "no-such-node"])
+    assert isinstance(result.exception, UsageError)
+    assert result.exception.code == "NPU-001"
 
 
 def test_a_board_without_npu_never_satisfies_only_npu() -> None:
