@@ -143,8 +143,8 @@ def run_case(family: str, data: st.DataObject, taken: dict[str, int]) -> None:
     graph, feeds = case.graph(), case.feeds()
     content = export_tflite(graph)
     ops = {node.op for node in graph.nodes}
-    # LiteRT's quantised sums overflow: stored numbers are added in the width of the type, or saturate
-    # before the zero point is added; tflite-micro does what is meant
+    # LiteRT's quantised sums overflow: stored numbers are added in the width of the type, or
+    # saturate before the zero point is added; tflite-micro does what is meant
     broken_sum = "sum" in ops and graph.tensors[graph.inputs[0]].dtype is not DType.FLOAT32
     if is_gap(LITE_GAPS, graph):
         with pytest.raises((ValueError, RuntimeError)):
