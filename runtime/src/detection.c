@@ -100,7 +100,7 @@ static void write_detection(const nf_view *v, const work *w, int32_t slot, int32
     ((float *)(void *)v[5].data)[slot] = score;
 }
 
-/* Fast mode: suppress on each box's best score, then report its best classes. */
+/* Fast mode: suppress on each box's best score, then report its best classes. Returns the boxes. */
 static int32_t fast(const nf_view *v, const nf_params_detection_postprocess *p, const work *w)
 {
     const float *scores = (const float *)(const void *)v[1].data;
@@ -119,7 +119,7 @@ static int32_t fast(const nf_view *v, const nf_params_detection_postprocess *p, 
         for (int32_t c = 0; c < p->max_classes_per_detection && c < classes; ++c, ++slot)
             write_detection(v, w, slot, w->kept[i], (float)w->classes[c], row[w->classes[c]]);
     }
-    return slot;
+    return found;
 }
 
 /* Regular mode: suppress class by class, then keep the best of all. */
@@ -180,7 +180,10 @@ void nf_detection_postprocess(const nf_view *v, const void *params)
     decode(v, p, w.boxes);
     const int32_t found = p->regular ? regular(v, p, &w) : fast(v, p, &w);
     const int32_t slots = p->max_detections * p->max_classes_per_detection;
-    for (int32_t i = found; i < slots; ++i)
+    const int32_t each = p->regular                                   ? 1
+                         : p->max_classes_per_detection < p->classes ? p->max_classes_per_detection
+                                                                     : p->classes;
+    for (int32_t i = found * each; i < slots; ++i)
         write_detection(v, &w, i, -1, 0.0f, 0.0f);
     ((float *)(void *)v[6].data)[0] = (float)found;
 }

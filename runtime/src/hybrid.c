@@ -78,7 +78,8 @@ void nf_conv2d_hybrid(const nf_view *v, const void *params)
     for (int32_t n = 0; n < out->n; ++n) {
         int32_t zero;
         const float *image = (const float *)(const void *)(v[0].data + (ptrdiff_t)n * in->sn);
-        const float input_scale = quantize_row(image, q, in->h * in->w * in->c, 1, &zero);
+        const float input_scale =
+            quantize_row(image, q, in->h * in->w * in->c, p->asymmetric, &zero);
         for (int32_t oy = out->y0; oy < out->y1; ++oy)
             for (int32_t ox = out->x0; ox < out->x1; ++ox) {
                 const int32_t top = oy * p->stride_h - p->pad_top;

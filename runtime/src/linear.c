@@ -56,6 +56,22 @@ void nf_fully_connected_s8_f64scale(const nf_view *v, const void *params)
                     &r, 0);
 }
 
+void nf_fully_connected_u8_f64scale(const nf_view *v, const void *params)
+{
+    const nf_params_fully_connected_s8 *p = params;
+    const rescale r = {NULL, NULL, NULL, (const double *)(const void *)v[3].data,
+                       p->out_offset, p->act_min, p->act_max};
+    fully_connected(v[0].data, v[1].data, (const int32_t *)v[2].data, v[4].data, v[4].shape->c, p,
+                    &r, 1);
+}
+
+static int64_t row_sum_s16(const int16_t *x, const int8_t *weights, int64_t bias, int32_t depth)
+{
+    for (int32_t i = 0; i < depth; ++i)
+        bias += (int32_t)x[i] * weights[i];
+    return bias;
+}
+
 void nf_fully_connected_s16(const nf_view *v, const void *params)
 {
     const nf_params_fully_connected_s16 *p = params;
@@ -67,11 +83,27 @@ void nf_fully_connected_s16(const nf_view *v, const void *params)
     const int32_t outputs = v[5].shape->c;
     for (int32_t row = 0; row < p->rows; ++row)
         for (int32_t o = 0; o < outputs; ++o) {
-            int64_t acc = bias[o];
-            for (int32_t i = 0; i < p->depth; ++i)
-                acc += (int32_t)x[(ptrdiff_t)row * p->depth + i] *
-                       weights[(ptrdiff_t)o * p->depth + i];
+            const int64_t acc = row_sum_s16(x + (ptrdiff_t)row * p->depth,
+                                            weights + (ptrdiff_t)o * p->depth, bias[o], p->depth);
             const int32_t q = nf_requantize_wide(acc, multiplier[o], shift[o]);
+            y[(ptrdiff_t)row * outputs + o] = (int16_t)nf_clamp(q, p->act_min, p->act_max);
+        }
+}
+
+void nf_fully_connected_s16_f64scale(const nf_view *v, const void *params)
+{
+    const nf_params_fully_connected_s16 *p = params;
+    const int16_t *x = (const int16_t *)(const void *)v[0].data;
+    const int8_t *weights = (const int8_t *)v[1].data;
+    const int64_t *bias = (const int64_t *)(const void *)v[2].data;
+    const double *scale = (const double *)(const void *)v[3].data;
+    int16_t *y = (int16_t *)(void *)v[4].data;
+    const int32_t outputs = v[4].shape->c;
+    for (int32_t row = 0; row < p->rows; ++row)
+        for (int32_t o = 0; o < outputs; ++o) {
+            const int64_t acc = row_sum_s16(x + (ptrdiff_t)row * p->depth,
+                                            weights + (ptrdiff_t)o * p->depth, bias[o], p->depth);
+            const int32_t q = nf_round_half_away_wide((double)acc * scale[o], -40000, 40000);
             y[(ptrdiff_t)row * outputs + o] = (int16_t)nf_clamp(q, p->act_min, p->act_max);
         }
 }

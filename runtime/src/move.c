@@ -174,6 +174,31 @@ void nf_resize_bilinear_f32(const nf_view *v, const void *params)
             }
 }
 
+void nf_resize_bilinear_u8(const nf_view *v, const void *params)
+{
+    const nf_params_resize_bilinear_u8 *p = params;
+    const nf_shape *out = v[3].shape;
+    const lerp *rows = (const lerp *)(const void *)v[1].data;
+    const lerp *columns = (const lerp *)(const void *)v[2].data;
+    for (int32_t n = 0; n < out->n; ++n)
+        for (int32_t y = out->y0; y < out->y1; ++y)
+            for (int32_t x = out->x0; x < out->x1; ++x) {
+                const lerp r = rows[y], c = columns[x];
+                const uint8_t *a = nf_at(&v[0], n, r.first, c.first);
+                const uint8_t *b = nf_at(&v[0], n, r.first, c.second);
+                const uint8_t *d = nf_at(&v[0], n, r.second, c.first);
+                const uint8_t *e = nf_at(&v[0], n, r.second, c.second);
+                uint8_t *dst = nf_at(&v[3], n, y, x);
+                for (int32_t i = 0; i < p->channels; ++i) {
+                    const float value = (float)a[i] * (1.0f - r.weight) * (1.0f - c.weight) +
+                                        (float)d[i] * r.weight * (1.0f - c.weight) +
+                                        (float)b[i] * (1.0f - r.weight) * c.weight +
+                                        (float)e[i] * r.weight * c.weight;
+                    dst[i] = (uint8_t)(value + 0.5f);
+                }
+            }
+}
+
 /* One entry a row or column: the two source positions and the weight of the second in 1/1024. */
 typedef struct lerp_fixed {
     int32_t first, second, weight;

@@ -251,7 +251,7 @@ static void inverse_square_root(int32_t v, int32_t *multiplier, int32_t *shift)
     const int32_t left_pairs = (clear - 1) / 2 - 1;
     right -= left_pairs;
     v = (int32_t)((uint32_t)v << (2 * left_pairs));
-    const int32_t half_v = nf_rounding_shift(nf_saturating_shift_left(v, 0), 1);
+    const int32_t half_v = nf_rounding_shift(v >> 1, 1); /* of v / 2 in Q3.28 */
     const int32_t one_and_half = (1 << 28) + (1 << 27);
     int32_t x = 1 << 28;
     for (int i = 0; i < 5; ++i) {
@@ -280,8 +280,8 @@ void nf_l2_normalization_s8(const nf_view *v, const void *params)
             sum += (x[i] - p->in_zero) * (x[i] - p->in_zero);
         inverse_square_root(sum, &multiplier, &shift);
         for (int32_t i = 0; i < p->depth; ++i) {
-            /* the output has scale 1/128 and zero point 0 */
-            const int32_t q = nf_requantize((x[i] - p->in_zero) * 128, multiplier, shift);
+            /* the output has scale 1/128 = 2^-7 and zero point 0 */
+            const int32_t q = nf_requantize(x[i] - p->in_zero, multiplier, shift + 7);
             y[i] = (int8_t)nf_clamp(q, INT8_MIN, INT8_MAX);
         }
     }

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from npuforge.artefacts.ec_blob import read_blob, write_blob
+from npuforge.aton import assemble, disassemble, epochs_of
 from npuforge.boards import (
     HostBoard,
     QemuBoard,
@@ -24,9 +26,11 @@ from npuforge.boards import (
     missing_tools,
 )
 from npuforge.errors import ToolError, UsageError
+from npuforge.exporters import Conversion, convert, format_of
 from npuforge.firmware import KnownAnswer, Network, capture_order, identifier, project_files
 from npuforge.graph import Array, Graph
 from npuforge.importers import Shapes, load_model, read_model_bytes
+from npuforge.mapping import NpuMapping, map_to_npu
 from npuforge.messages import text
 from npuforge.numerics import Executor, random_inputs, with_contract
 from npuforge.pipeline import PlannedModel, System, plan_system
@@ -215,6 +219,116 @@ def run_document(
     }
 
 
+def convert_model(
+    model: PathLike,
+    output: PathLike,
+    *,
+    fix_shape: Sequence[str] = (),
+    force: bool = False,
+) -> Conversion:
+    """Write a model as a TFLite or ONNX file; the name says which.
+
+    The file holds the graph as npuforge reads it: constants folded, shapes static. It is computed
+    under its own format's arithmetic; `changed` of the result lists the nodes for which that is
+    another one than before.
+
+    Args:
+        model: TFLite or ONNX file.
+        output: file to write, ending in .tflite or .onnx; it appears complete or not at all.
+        fix_shape: see `run_model`.
+        force: replace an existing file.
+
+    Raises:
+        UsageError: the output's name or place will not do, or it exists.
+        UnsupportedError: the format cannot express a node; the message names it and the reason.
+    """
+    path = Path(output)
+    target = format_of(path)
+    if path.is_dir() or (path.exists() and not force):
+        raise UsageError("OUT-005", path=path)
+    made = convert(load_graph(model, None, fix_shape), target)
+    write_file(path, made.content)
+    return made
+
+
+def conversion_document(made: Conversion, output: Path) -> dict[str, Any]:
+    """A summary of a conversion as a JSON document."""
+    return {
+        "schema": "npuforge.conversion/1",
+        "model": made.graph.name,
+        "output": str(output),
+        "format": str(made.format),
+        "bytes": len(made.content),
+        "nodes": len(made.graph.nodes),
+        "tensors": len(made.graph.tensors),
+        "changed": [
+            {"node": node.name, "op": node.op, "contract": str(node.contract)}
+            for node in made.changed
+        ],
+    }
+
+
+def _program_bytes(path: PathLike) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise UsageError("ATN-009", path=path, reason=error.strerror or str(error)) from None
+
+
+def aton_document(path: PathLike) -> dict[str, Any]:
+    """Epochs of an epoch-controller blob as a JSON document; bytes are what the engines move.
+
+    Raises:
+        ModelError: the file is no blob; the message names the word offset.
+    """
+    blob = read_blob(_program_bytes(path))
+    return {
+        "schema": "npuforge.aton/1",
+        "path": str(path),
+        "instructions": len(blob.instructions),
+        "relocatable": bool(blob.prefix),
+        "epochs": [
+            {
+                "epoch": epoch.number,
+                "units": [unit.name for _, unit in sorted(epoch.units.items())],
+                "read": sum(unit.stream_bytes for unit in epoch.readers),
+                "written": sum(unit.stream_bytes for unit in epoch.writers),
+            }
+            for epoch in epochs_of(blob)
+        ],
+    }
+
+
+def aton_translate(
+    path: PathLike, action: str, output: PathLike | None = None, *, force: bool = False
+) -> bytes:
+    """Blob to text (``text``) or text to blob (``assemble``), byte-exact both ways.
+
+    Args:
+        path: blob, or text as this function writes it.
+        action: ``text`` or ``assemble``.
+        output: file to write; needed to assemble.
+        force: replace an existing file.
+
+    Raises:
+        ModelError: what does not decode or parse, with its word offset or line number.
+        UsageError: a path that cannot be read or written.
+    """
+    data = _program_bytes(path)
+    if action == "assemble":
+        if output is None:
+            raise UsageError("ATN-010")
+        made = write_blob(assemble(data.decode("utf-8", "replace")))
+    else:
+        made = disassemble(read_blob(data)).encode()
+    if output is not None:
+        target = Path(output)
+        if target.is_dir() or (target.exists() and not force):
+            raise UsageError("OUT-005", path=target)
+        write_file(target, made)
+    return made
+
+
 def _wanted(graph: Graph, capture: str | Sequence[str]) -> list[str]:
     known = [name for node in graph.nodes for name in node.outputs]
     names: Iterable[str] = [capture] if isinstance(capture, str) else capture
@@ -243,6 +357,19 @@ def analyze_model(
         System((Path(model),), board, parse_contract(contract), parse_shapes(fix_shape))
     )
     return planned.models[0], board
+
+
+def npu_mapping(
+    graph: Graph, target: Target, *, cpu: Sequence[str] = (), integer_io: bool = False
+) -> NpuMapping | None:
+    """The predicted placement on the target's Neural-ART; None when it has none.
+
+    Raises:
+        UsageError: a name in `cpu` fits no node and no operator of the graph.
+    """
+    if "neural_art" not in target.accelerators:
+        return None
+    return map_to_npu(graph, cpu=cpu, integer_io=integer_io)
 
 
 def check_clock(target: Target, clock: str) -> str:

@@ -40,7 +40,7 @@ extern "C" {
 #define NF_PARAMS_depthwise_conv2d_f32(I, F) NF_PARAMS_conv2d_f32(I, F)
 /* x float32, weights int8, weight scale float32, bias float32, y float32, scratch (the input as
  * int8); each image is quantised with a scale of its own first */
-#define NF_PARAMS_conv2d_hybrid(I, F) NF_PARAMS_conv2d_f32(I, F) I(depthwise)
+#define NF_PARAMS_conv2d_hybrid(I, F) NF_PARAMS_conv2d_f32(I, F) I(depthwise) I(asymmetric)
 
 /* x [rows, depth], weights [outputs, depth], bias int32, multiplier int32, shift int32, y */
 #define NF_PARAMS_fully_connected_s8(I, F)                                                         \
@@ -49,8 +49,11 @@ extern "C" {
 /* x, weights, bias int32, scale float32 or float64, y */
 #define NF_PARAMS_fully_connected_s8_f32scale(I, F) NF_PARAMS_fully_connected_s8(I, F)
 #define NF_PARAMS_fully_connected_s8_f64scale(I, F) NF_PARAMS_fully_connected_s8(I, F)
+#define NF_PARAMS_fully_connected_u8_f64scale(I, F) NF_PARAMS_fully_connected_s8(I, F)
 /* x int16, weights int8, bias int64, multiplier, shift, y int16 */
 #define NF_PARAMS_fully_connected_s16(I, F) I(rows) I(depth) NF_RANGE_PARAMS(I, F)
+/* x int16, weights int8, bias int64, scale float64, y int16 */
+#define NF_PARAMS_fully_connected_s16_f64scale(I, F) NF_PARAMS_fully_connected_s16(I, F)
 /* x, weights, bias, y */
 #define NF_PARAMS_fully_connected_f32(I, F) I(rows) I(depth) F(low) F(high)
 /* x float32, weights int8, weight scale float32 (one an output), bias float32, y, scratch */
@@ -188,6 +191,7 @@ extern "C" {
  * Interpolates stored values, then requantises: rint(v * scale + offset), saturated. */
 #define NF_PARAMS_resize_bilinear_s8(I, F) F(scale) F(offset)
 #define NF_PARAMS_resize_bilinear_f32(I, F) I(four_products)
+#define NF_PARAMS_resize_bilinear_u8(I, F) I(channels)
 /* x, row table int32 (y0, y1, weight Q10), column table, y: 20-bit products, half away from zero */
 #define NF_PARAMS_resize_bilinear_8_fixed(I, F) I(is_unsigned)
 /* x, row index int32[h_out], column index int32[w_out], y */
@@ -204,7 +208,8 @@ extern "C" {
     K(conv2d_u8) K(depthwise_conv2d_u8) K(conv2d_s16) K(depthwise_conv2d_s16)                      \
     K(conv2d_f32) K(depthwise_conv2d_f32) K(conv2d_hybrid)                                         \
     K(fully_connected_s8) K(fully_connected_s8_f32scale) K(fully_connected_s8_f64scale)            \
-    K(fully_connected_u8) K(fully_connected_s16) K(fully_connected_f32)                            \
+    K(fully_connected_u8) K(fully_connected_u8_f64scale) K(fully_connected_s16)                    \
+    K(fully_connected_s16_f64scale) K(fully_connected_f32)                                         \
     K(fully_connected_hybrid)                                                                      \
     K(transpose_conv2d_s8) K(transpose_conv2d_s8_f32scale) K(transpose_conv2d_f32)                 \
     K(matmul_s8) K(matmul_s8_f32scale) K(matmul_f32)                                               \
@@ -222,7 +227,8 @@ extern "C" {
     K(softmax_s8) K(softmax_u8) K(softmax_s8_f32) K(softmax_s16) K(softmax_f32)                    \
     K(l2_normalization_f32) K(l2_normalization_s8) K(arg_extreme)                                  \
     K(copy) K(pad) K(transpose) K(gather)                                                          \
-    K(resize_bilinear_s8) K(resize_bilinear_f32) K(resize_bilinear_8_fixed) K(resize_nearest)      \
+    K(resize_bilinear_s8) K(resize_bilinear_u8) K(resize_bilinear_f32)                             \
+    K(resize_bilinear_8_fixed) K(resize_nearest)                                                   \
     K(detection_postprocess)
 
 /* Numbers of operators that are parameters. */

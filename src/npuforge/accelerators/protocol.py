@@ -19,6 +19,10 @@ class PlacementKind(StrEnum):
     """Nothing runs: the output is the input's bytes."""
     CPU_INTEGER = "cpu_integer"
     CPU_FLOAT = "cpu_float"
+    HARDWARE = "hardware"
+    """Runs in NPU units."""
+    HYBRID = "hybrid"
+    """NPU DMA (and units) driven by a C helper; cuts the NPU program in two."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
+    from npuforge.mapping import NpuMapping
     from npuforge.pipeline import PlannedModel
 
 
@@ -21,21 +22,37 @@ def command(
     fix_shape: list[str] = typer.Option(
         [], "--fix-shape", help="NAME=1x3x224x224: fixes the free dimensions of an input."
     ),
+    cpu: list[str] = typer.Option([], "--cpu", help="Node or operator forced to the CPU."),
+    strict: float | None = typer.Option(
+        None, "--strict", help="Exit 1 when fewer nodes than this percentage stay on the NPU."
+    ),
+    only_npu: bool = typer.Option(False, "--only-npu", help="Exit 1 when a node leaves the NPU."),
+    integer_io: bool = typer.Option(
+        False, "--integer-io", help="Network inputs and outputs stay integers: no conversions."
+    ),
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Every node with its contract."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
 ) -> None:
     """Read, map, lower and plan a model; show operators, work and memory."""
     from npuforge import api
     from npuforge.cli.common import print_json, progress
-    from npuforge.report import analysis_document
+    from npuforge.report import analysis_document, npu_document
 
     with progress("analyzing"):
         planned, board = api.analyze_model(model, target, contract=contract, fix_shape=fix_shape)
         api.check_clock(board, clock)
+        npu = api.npu_mapping(planned.graph, board, cpu=cpu, integer_io=integer_io)
     if as_json:
-        print_json(analysis_document(planned, board, clock))
-        return
-    _print(planned, board.title, verbose)
+        document = analysis_document(planned, board, clock)
+        print_json(document if npu is None else {**document, "npu": npu_document(npu)})
+    else:
+        _print(planned, board.title, verbose)
+        if npu is not None:
+            _print_npu(npu)
+    missing = npu is None or bool(npu.fallbacks)
+    below = strict is not None and (npu is None or 100 * npu.node_share < strict)
+    if below or (only_npu and missing):
+        raise typer.Exit(1)
 
 
 def _peak(model: PlannedModel) -> str:
@@ -87,3 +104,28 @@ def _print(model: PlannedModel, title: str, verbose: bool) -> None:
     if verbose:
         console().print()
         console().print(format_graph(graph), markup=False, soft_wrap=True)
+
+
+def _print_npu(npu: NpuMapping) -> None:
+    from npuforge.cli.common import console, print_table
+    from npuforge.graph import short_name
+    from npuforge.report import human_bytes, human_count
+
+    console().print()
+    console().print(
+        f"Neural-ART (predicted): {npu.node_share:.1%} of nodes, {npu.mac_share:.1%} of MAC; "
+        f"{npu.hybrid_epochs} hybrid and {npu.software_epochs} software epochs"
+    )
+    if npu.fallbacks:
+        print_table(
+            "what leaves the NPU",
+            ("node", "runs as", ">MAC", ">bytes", "reason", "remedy", "evidence"),
+            [
+                (
+                    *(f"{f.op} {short_name(f.node)}", f.kind.value.replace("_", " ")),
+                    *(human_count(f.macs), human_bytes(f.bytes), f"{f.rule}: {f.reason}"),
+                    *(f.remedy, f.confidence),
+                )
+                for f in npu.fallbacks
+            ],
+        )

@@ -165,6 +165,30 @@ def metrics_page() -> str:
     return "\n".join(lines)
 
 
+def placement_page() -> str:
+    """Placement rules of Neural-ART in the order they are tried."""
+    from npuforge.accelerators.neural_art.placement import RULES
+
+    lines = [
+        "# Placement on Neural-ART",
+        "",
+        "Where ST's compiler puts a node; the first rule that matches decides. Evidence:",
+        "`compiled` was seen in compiled networks, `documented` stands in ST's operator table",
+        "only, `conflict` means that sources differ and the pessimistic one is taken.",
+        "",
+        "| rule | runs as | evidence | reason | remedy |",
+        "|---|---|---|---|---|",
+    ]
+    words = catalogue("en")
+    for rule in {rule.code: rule for rule in RULES}.values():
+        entry = words[rule.code]
+        lines.append(
+            f"| {rule.code} | {rule.kind.value} | {rule.confidence.value} "
+            f"| {_cell(entry['message'])} | {_cell(entry.get('hint', ''))} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 def _plain(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
@@ -175,6 +199,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "errors.md": errors_page,
     "metrics.md": metrics_page,
     "operators.md": operators_page,
+    "placement.md": placement_page,
     "targets.md": targets_page,
 }
 

@@ -30,6 +30,7 @@ from npuforge.graph.attrs import (
     TransposeAttrs,
     TransposeConvAttrs,
 )
+from npuforge.graph.identity import first_difference
 from npuforge.graph.ops import SCHEMAS, OpSchema, is_view, macs, schema
 from npuforge.graph.text import format_graph, short_name
 from npuforge.graph.types import NUMPY_TYPES, Array, Graph, Node, Quantization, Shape, Tensor
@@ -73,6 +74,7 @@ __all__ = [
     "TileAttrs",
     "TransposeAttrs",
     "TransposeConvAttrs",
+    "first_difference",
     "format_graph",
     "is_view",
     "macs",

@@ -50,6 +50,14 @@ def window_count(
     return (size + before + after - span) // stride + 1
 
 
+def same_padding(size: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
+    """Padding before and behind that makes ceil(size / stride) outputs; the odd one goes behind."""
+    span = (kernel - 1) * dilation + 1
+    count = -(-size // stride)
+    total = max((count - 1) * stride + span - size, 0)
+    return total // 2, total - total // 2
+
+
 def conv_hw(x: Shape, kernel: at.Pair, a: at.ConvAttrs) -> at.Pair:
     """Rows and columns of a convolution."""
     top, bottom, left, right = a.padding

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from npuforge.accelerators import Placement, accelerator
 from npuforge.graph import Graph
+from npuforge.mapping.npu import Fallback, NpuMapping, map_to_npu
 from npuforge.targets import Target
 
-__all__ = ["Mapping", "map_graph"]
+__all__ = ["Fallback", "Mapping", "NpuMapping", "map_graph", "map_to_npu"]
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The numerics room: arithmetic contracts and the Graph executor."""
 
+from npuforge.numerics.bind_resize import nearest_index
 from npuforge.numerics.binding import BINDERS, bind, with_contract
 from npuforge.numerics.call import Arg, ConstArg, KernelCall, ScratchArg, TensorArg, View
 from npuforge.numerics.executor import (
@@ -38,6 +39,7 @@ __all__ = [
     "check_input",
     "first_fit",
     "kernel_table",
+    "nearest_index",
     "param_words",
     "random_inputs",
     "run_graph",

@@ -166,7 +166,14 @@ def _hybrid_convolution(
         writes(y),
         ScratchArg(x.size // x.shape[0]),
     )
-    params = window | {"low": low, "high": high, "depthwise": depthwise}
+    # TensorFlow Lite gives the image a zero point only when the weights have a scale a channel
+    asymmetric = int(bool(depthwise) or w.quant.is_per_channel)
+    params = window | {
+        "low": low,
+        "high": high,
+        "depthwise": depthwise,
+        "asymmetric": asymmetric,
+    }
     return KernelCall("conv2d_hybrid", args, params)
 
 
@@ -281,9 +288,9 @@ def _fully_connected_scaling(
     per_tensor = not w.quant.is_per_channel
     if is_qlinear(node):
         return _scaling(node, kernel, x, w, y, channels)
-    if x.dtype is DType.INT8 and node.contract is Contract.TFLITE_REFERENCE:
+    if node.contract is Contract.TFLITE_REFERENCE:
         scales = np.broadcast_to(effective_scales(x, w, y), channels)
-        return "fully_connected_s8_f64scale", (const("scale", scales, np.float64),)
+        return f"{kernel}_f64scale", (const("scale", scales, np.float64),)
     if per_tensor:
         return kernel, _fixed_scaling(_tensor_factor(x, w, y), channels)
     return kernel, _fixed_scaling(effective_scales(x, w, y), channels)

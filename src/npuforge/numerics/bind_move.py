@@ -283,7 +283,7 @@ def bind_detection(graph: Graph, node: Node) -> list[KernelCall]:
         "scores": scores.shape[2],
         "classes": attrs.classes,
         "max_detections": attrs.max_detections,
-        "max_classes_per_detection": 1 if attrs.regular else attrs.max_classes_per_detection,
+        "max_classes_per_detection": attrs.max_classes_per_detection,
         "regular": int(attrs.regular),
         "detections_per_class": attrs.detections_per_class,
         "score_threshold": attrs.score_threshold,

@@ -139,3 +139,38 @@ def logistic(a: Int, integer_bits: int) -> Int:
     positive = one_over_one_plus(exp_on_negative(-np.abs(a), integer_bits))
     result = np.where(a > 0, positive, INT32_MAX - positive)
     return np.where(a == 0, 1 << 30, result)
+
+
+def inverse_square_root(value: int) -> tuple[int, int]:
+    """1 / sqrt(value) as a Q0.31 multiplier and a power of two, for value >= 1.
+
+    Newton-Raphson on x (3/2 - v/2 x^2) in Q3.28, as ``runtime/src/reduce.c`` does it.
+    """
+    if value <= 1:
+        return INT32_MAX, 0
+    right = 11
+    while value >= 1 << 29:
+        value //= 4
+        right += 1
+    pairs = (31 - value.bit_length()) // 2 - 1
+    right -= pairs
+    half = ((value << (2 * pairs)) >> 1) + 1 >> 1
+    x = 1 << 28
+    for _ in range(5):
+        cube = _saturated(_high_mul(_high_mul(x, x), x) << 6)
+        x = _saturated((_high_mul(3 << 27, x) - _high_mul(half, cube)) << 3)
+    multiplier = _high_mul(x, 1518500250)  # sqrt(1/2)
+    if right < 0:
+        return multiplier << -right, 0
+    return multiplier, -right
+
+
+def _high_mul(a: int, b: int) -> int:
+    """`doubling_high_mul` of two plain numbers."""
+    product = a * b
+    total = product + ((1 << 30) if product >= 0 else 1 - (1 << 30))
+    return total >> 31 if total >= 0 else -((-total) >> 31)
+
+
+def _saturated(value: int) -> int:
+    return max(INT32_MIN, min(INT32_MAX, value))

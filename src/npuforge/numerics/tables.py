@@ -18,6 +18,7 @@ from npuforge.graph import GeluAttrs, HardSigmoidAttrs, LeakyReluAttrs, Node, Te
 from npuforge.numerics.fixedpoint import (
     doubling_high_mul,
     exp_on_negative,
+    inverse_square_root,
     logistic,
     quantize_multiplier,
     requantize,
@@ -59,12 +60,25 @@ def unary_table(node: Node, x: Tensor, y: Tensor) -> npt.NDArray[np.uint8]:
 
 
 def requantize_table(node: Node, x: Tensor, y: Tensor) -> npt.NDArray[np.uint8]:
-    """The table that moves 8-bit values of a node's input to the scale of its output.
+    """The table that moves 8-bit values of a concatenation's input to the scale of its output.
 
     Raises:
         UnsupportedError: a type or contract without such a table.
     """
+    lite = node.contract in (Contract.TFLITE_REFERENCE, Contract.TFLITE_MICRO)
+    if lite and x.dtype is DType.UINT8:
+        return _joined(x, y)
     return unary_table(replace(node, op="quantize"), x, y)
+
+
+def _joined(x: Tensor, y: Tensor) -> npt.NDArray[np.uint8]:
+    """As TensorFlow Lite joins uint8 parts of other scales: in single precision, half away."""
+    scale = x.quant.s * (np.float32(1) / y.quant.s)
+    bias = np.float32(-x.quant.z) * scale
+    real = (np.arange(256, dtype=np.float32) * scale + bias).astype(np.float64)
+    rounded = np.where(real >= 0, np.floor(real + 0.5), np.ceil(real - 0.5))
+    joined: npt.NDArray[np.uint8] = np.clip(rounded + y.quant.z, 0, 255).astype(np.uint8)
+    return joined
 
 
 Maker = Callable[[Node, Int, Tensor, Tensor], Int]
@@ -193,7 +207,28 @@ def _hard_swish(node: Node, q: Int, x: Tensor, y: Tensor) -> Int:
     return rounding_shift(_sat16(high), -out_shift) + y.quant.z
 
 
+def _abs(node: Node, q: Int, x: Tensor, y: Tensor) -> Int:
+    multiplier, shift = quantize_multiplier(float(x.quant.s / y.quant.s))
+    return requantize(np.abs(q - x.quant.z), multiplier, shift) + y.quant.z
+
+
+def _rsqrt(node: Node, q: Int, x: Tensor, y: Tensor) -> Int:
+    """1 / sqrt of the stored difference with 20 bits behind the point, then the two scales."""
+    kept = 20
+    scale = 1.0 / float(np.sqrt(x.quant.s) * y.quant.s)
+    multiplier, shift = quantize_multiplier(scale)
+    result = np.full(q.shape, y.dtype.limits[1], np.int64)
+    for i, value in enumerate(q - x.quant.z):
+        if value > 0:
+            root, exponent = inverse_square_root(int(value))
+            data = requantize(np.array(1), root, exponent + kept)
+            result[i] = int(requantize(data, multiplier, shift - kept)) + y.quant.z
+    return result
+
+
 _FIXED: dict[str, Maker] = {
+    "abs": _abs,
+    "rsqrt": _rsqrt,
     "quantize": _rescale,
     "relu": _relu,
     "relu6": _relu,
@@ -378,8 +413,17 @@ def softmax_tables_16() -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]]:
     return exp, reciprocal
 
 
+# entries of TensorFlow Lite's table that lie one above the rounded value; read off its kernel's
+# results at the table's own points
+_SIGMOID_RAISED = (
+    *(4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37, 39, 40),
+    *(41, 43, 44, 45, 46, 49, 50, 54, 62, 63, 64, 66, 82, 86, 93, 100, 103, 112, 116, 135, 255),
+)
+
+
 def sigmoid_table_16() -> npt.NDArray[np.uint16]:
     """sigmoid over [0, 10.7] in 256 steps of 1/24, as unsigned 16-bit fractions."""
     x = np.arange(256) / 24.0
     values = np.minimum(np.floor(65536.0 / (1.0 + np.exp(-x)) + 0.5), 65535)
+    values[list(_SIGMOID_RAISED)] += 1  # the last entry becomes 65535
     return values.astype(np.uint16)

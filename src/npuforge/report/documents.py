@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import fields
+from dataclasses import asdict, fields
 from enum import Enum
 from typing import Any
 
 from npuforge.cost import Cost
 from npuforge.graph import Graph, Node, Quantization, Tensor, macs
 from npuforge.lowering import Schedule
-from npuforge.mapping import Mapping
+from npuforge.mapping import Mapping, NpuMapping
 from npuforge.memory import Plan
 from npuforge.messages import text
 from npuforge.pipeline import PlannedModel
@@ -346,4 +346,16 @@ def analysis_document(model: PlannedModel, target: Target, clock: str) -> Docume
         "mapping": mapping_document(graph, model.mapping, target),
         "memory": memory_document(model.schedule, model.plan),
         "cost": cost_document(model.cost),
+    }
+
+
+def npu_document(npu: NpuMapping) -> Document:
+    """The predicted placement on the NPU: shares, epochs, every node, every fallback."""
+    return {
+        "node_share": npu.node_share,
+        "mac_share": npu.mac_share,
+        "hybrid_epochs": npu.hybrid_epochs,
+        "software_epochs": npu.software_epochs,
+        "nodes": [{"node": p.node, "kind": p.kind.value, "rule": p.rule} for p in npu.placements],
+        "fallbacks": [asdict(f) for f in npu.fallbacks],
     }

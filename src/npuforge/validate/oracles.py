@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from npuforge.errors import ToolError
 from npuforge.graph import Array, Graph
+from npuforge.vocab import Contract
 
 
 class Oracle(Protocol):
@@ -34,7 +35,7 @@ class Oracle(Protocol):
 
 
 def oracle_for(graph: Graph, content: bytes, folder: Path | None = None) -> Oracle:
-    """The oracle of the model file's format.
+    """The oracle of the model file's format; of the contract tflite_micro where the graph has it.
 
     Args:
         graph: the imported network.
@@ -44,6 +45,11 @@ def oracle_for(graph: Graph, content: bytes, folder: Path | None = None) -> Orac
     Raises:
         ToolError: the package it needs is not installed.
     """
+    if any(node.contract is Contract.TFLITE_MICRO for node in graph.nodes):
+        _require("tflite_micro", "tflite-micro")
+        from npuforge.validate.micro import TfliteMicroExport
+
+        return TfliteMicroExport(graph)
     if graph.source == "tflite":
         _require("ai_edge_litert", "ai-edge-litert")
         return LiteRtReference(graph, content)

@@ -251,7 +251,9 @@ class Importer:
 
     def _finish_output(self, name: str) -> str:
         if name in self.constants:
-            raise self.refuse_output(name, "is a constant")
+            if self.constants[name].quantization is not None:
+                raise self.refuse_output(name, "is a quantised constant")
+            return self.constant_value(name, identity(self.constants[name].array.ndim)).name
         if name not in self.values:
             raise self.refuse_output(name, "is never made")
         value = self.values[name]

@@ -419,6 +419,30 @@ def _fold_left(op: str) -> Handler:
     return handle
 
 
+def _logical(op: str) -> Handler:
+    """Comparisons, logic and selection: real numbers or truth values, nothing quantised."""
+
+    def handle(importer: Importer, node: RawNode) -> None:
+        rank = max(len(importer.shape_of(name)) for name in node.inputs)
+        layouts = [
+            importer.values[name].layout
+            for name in node.inputs
+            if name in importer.values and len(importer.values[name].layout) == rank
+        ]
+        layout = layouts[0] if layouts else identity(rank)
+        operands = [
+            importer.as_float(_operand(importer, node, i, layout)) for i in range(len(node.inputs))
+        ]
+        like = Tensor("", (), DType.BOOL)
+        if op == "select":
+            like = importer.tensor_of(operands[1])
+        names = [value.name for value in operands]
+        contract = Contract.FLOAT32
+        importer.emit(node, op, names, NoAttrs(), layout, like=like, contract=contract)
+
+    return handle
+
+
 _QUANTISED_BINARY = frozenset({"add", "sub", "mul", "div", "minimum", "maximum"})
 
 
@@ -622,6 +646,7 @@ def _softmax(op: str) -> Handler:
 HANDLERS: dict[str, Handler] = {
     "Abs": _unary("abs"),
     "Add": _binary("add"),
+    "And": _logical("logical_and"),
     "AveragePool": _average_pool,
     "BatchNormalization": _batch_normalization,
     "Ceil": _unary("ceil"),
@@ -633,6 +658,7 @@ HANDLERS: dict[str, Handler] = {
     "Div": _binary("div"),
     "Dropout": _identity,
     "Elu": _unary("elu"),
+    "Equal": _logical("equal"),
     "Erf": _unary("erf"),
     "Exp": _unary("exp"),
     "Floor": _unary("floor"),
@@ -640,10 +666,14 @@ HANDLERS: dict[str, Handler] = {
     "Gemm": _gemm,
     "GlobalAveragePool": _global_average_pool,
     "GlobalMaxPool": _global_max_pool,
+    "Greater": _logical("greater"),
+    "GreaterOrEqual": _logical("greater_equal"),
     "HardSigmoid": _hard_sigmoid,
     "HardSwish": _unary("hard_swish"),
     "Identity": _identity,
     "LeakyRelu": _leaky_relu,
+    "Less": _logical("less"),
+    "LessOrEqual": _logical("less_equal"),
     "Log": _unary("log"),
     "LogSoftmax": _softmax("log_softmax"),
     "MatMul": _matmul,
@@ -652,6 +682,8 @@ HANDLERS: dict[str, Handler] = {
     "Min": _fold_left("minimum"),
     "Mul": _binary("mul"),
     "Neg": _unary("neg"),
+    "Not": _logical("logical_not"),
+    "Or": _logical("logical_or"),
     "PRelu": _prelu,
     "Pow": _binary("power"),
     "QuantizeLinear": _quantize,
@@ -671,6 +703,7 @@ HANDLERS: dict[str, Handler] = {
     "Sqrt": _unary("sqrt"),
     "Sub": _binary("sub"),
     "Tanh": _unary("tanh"),
+    "Where": _logical("select"),
     **movement.HANDLERS,
 }
 """Every ONNX operator that is read."""

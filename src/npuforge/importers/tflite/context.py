@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from npuforge.errors import NpuforgeError
-from npuforge.graph import Array, Attrs, Graph, Node, Shape, Tensor, verify
-from npuforge.importers.tflite.file import RawOperator, RawSubgraph
+from npuforge.graph import Array, Attrs, Graph, Node, Quantization, Shape, Tensor, verify
+from npuforge.importers.tflite.file import RawOperator, RawSubgraph, RawTensor
 from npuforge.numerics import run_graph
 from npuforge.vocab import Contract
 
@@ -27,6 +27,10 @@ class Context:
 
     def subgraph(self, index: int) -> RawSubgraph | None:
         """Another subgraph of the file; None when there is none with this number."""
+        raise NotImplementedError
+
+    def quantization(self, raw: RawTensor) -> Quantization | None:
+        """The scales of a tensor of any subgraph."""
         raise NotImplementedError
 
     def name_of(self, index: int) -> str | None:

@@ -80,7 +80,7 @@ class _Importer(Context):
         if raw.is_sparse:
             raise UnsupportedError("IMP-011", path=self._path, tensor=name)
         self._check_static(raw, name)
-        quantization = self._quantization(raw)
+        quantization = self.quantization(raw)
         self.tensors[name] = Tensor(
             name, raw.shape, dtype, quantization, self._data(raw, name, dtype)
         )
@@ -92,16 +92,6 @@ class _Importer(Context):
         free = [axis for axis, n in enumerate(raw.signature) if n < 0 and axis != 0]
         if free and raw.index in self._subgraph.inputs:
             raise UnsupportedError("IMP-012", path=self._path, tensor=name, shape=raw.signature)
-
-    def _quantization(self, raw: RawTensor) -> Quantization | None:
-        quant = raw.quantization
-        if quant is None or TENSOR_TYPES[raw.type].is_float:
-            return None
-        if quant.scale.size == 1:
-            return Quantization(quant.scale, quant.zero_point, None)
-        # converters leave the axis of one-dimensional tensors (bias) at that of the weights
-        axis = 0 if len(raw.shape) == 1 else quant.axis
-        return Quantization(quant.scale, quant.zero_point, axis)
 
     def _data(self, raw: RawTensor, name: str, dtype: DType) -> Array | None:
         if raw.data is None:
@@ -126,6 +116,16 @@ class _Importer(Context):
         handler(self, op)
 
     # what operator handlers use
+
+    def quantization(self, raw: RawTensor) -> Quantization | None:
+        quant = raw.quantization
+        if quant is None or TENSOR_TYPES[raw.type].is_float:
+            return None
+        if quant.scale.size == 1:
+            return Quantization(quant.scale, quant.zero_point, None)
+        # converters leave the axis of one-dimensional tensors (bias) at that of the weights
+        axis = 0 if len(raw.shape) == 1 else quant.axis
+        return Quantization(quant.scale, quant.zero_point, axis)
 
     def subgraph(self, index: int) -> RawSubgraph | None:
         known = 0 <= index < len(self._model.subgraphs)

@@ -26,6 +26,7 @@ from npuforge.graph import (
     TransposeConvAttrs,
 )
 from npuforge.graph.attrs import NO_ATTRS
+from npuforge.graph.shapes import same_padding
 from npuforge.importers.tflite.context import Context, Handler, normal_axes
 from npuforge.importers.tflite.file import RawOperator, read_options
 from npuforge.importers.tflite.movement import MOVEMENT
@@ -46,14 +47,6 @@ def _activation(ctx: Context, op: RawOperator, options: Any) -> Activation:
     if number not in _ACTIVATIONS:
         raise ctx.refuse(op, f"fused activation {number}")
     return _ACTIVATIONS[number]
-
-
-def same_padding(size: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
-    """Padding before and behind that makes ceil(size / stride) outputs; the odd one goes behind."""
-    span = (kernel - 1) * dilation + 1
-    count = -(-size // stride)
-    total = max((count - 1) * stride + span - size, 0)
-    return total // 2, total - total // 2
 
 
 def _window(

@@ -88,7 +88,8 @@ def _initial_value(
     value = np.frombuffer(raw.data, NUMPY_TYPES[dtype])
     if value.size != int(np.prod(raw.shape)):
         raise ctx.damaged(op, f"first value of {name}")
-    _declare(ctx, op, name, Tensor(name, raw.shape, dtype))
+    quant = None if raw.quantization is None else ctx.quantization(raw)
+    _declare(ctx, op, name, Tensor(name, raw.shape, dtype, quant))
     ctx.states[name] = value.reshape(raw.shape).copy()
 
 

@@ -1,0 +1,1 @@
+"""Neural-ART, the NPU of STM32N6."""

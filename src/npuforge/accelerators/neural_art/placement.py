@@ -1,0 +1,299 @@
+"""What ST's compiler does with a node on Neural-ART: one rule an object, first match wins.
+
+The words of a rule (message with the offending numbers, remedy) are in `messages/*/placement.toml`
+under its id. Evidence is named per rule: `compiled` was seen in compiled networks
+(mobilenet_v1_025, movenet, yolox_nano, deeplab_v3 of ST's getting-started projects), `documented`
+is ST's operator table only, `conflict` means that sources differ and the more pessimistic one is
+taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from npuforge.accelerators.protocol import PlacementKind
+from npuforge.graph import Graph, Node, Tensor, is_view
+from npuforge.graph import attrs as at
+from npuforge.vocab import DType
+
+Params = Mapping[str, object]
+Check = Callable[[Graph, Node], "Params | None"]
+
+
+class Confidence(StrEnum):
+    """How well a rule is founded."""
+
+    COMPILED = "compiled"
+    DOCUMENTED = "documented"
+    CONFLICT = "conflict"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One placement rule.
+
+    Attributes:
+        code: id, and key of its message and remedy.
+        kind: where a node runs that matches.
+        check: the numbers of its message when a node matches, else None.
+        confidence: how well it is founded.
+        hybrid_epochs: C-helper epochs that one match adds.
+        software_epochs: CPU epochs that one match adds.
+    """
+
+    code: str
+    kind: PlacementKind
+    check: Check
+    confidence: Confidence = Confidence.DOCUMENTED
+    hybrid_epochs: int = 0
+    software_epochs: int = 0
+
+
+@dataclass(frozen=True)
+class NpuPlacement:
+    """Where Neural-ART's compiler puts one node, and why.
+
+    Attributes:
+        node: name of the graph node.
+        kind: where it runs.
+        rule: id of the rule, key of message and remedy.
+        params: numbers of the message.
+        confidence: how well the rule is founded.
+        hybrid_epochs: C-helper epochs.
+        software_epochs: CPU epochs.
+    """
+
+    node: str
+    kind: PlacementKind
+    rule: str
+    params: Params = field(default_factory=dict)
+    confidence: Confidence = Confidence.DOCUMENTED
+    hybrid_epochs: int = 0
+    software_epochs: int = 0
+
+    @property
+    def is_fallback(self) -> bool:
+        """Whether the node leaves the NPU's own program."""
+        return self.kind not in (PlacementKind.HARDWARE, PlacementKind.VIEW)
+
+
+HARDWARE_OPS = frozenset(
+    (
+        *("conv2d", "depthwise_conv2d", "transpose_conv2d", "fully_connected", "matmul"),
+        *("add", "sub", "mul", "div", "minimum", "maximum", "power", "abs", "neg", "square"),
+        *("relu", "relu6", "relu_n1_to_1", "leaky_relu", "hard_swish", "hard_sigmoid"),
+        *("logistic", "tanh", "exp", "erf", "sqrt", "average_pool2d", "max_pool2d", "mean"),
+        *("reduce_max", "transpose", "concat", "split", "slice", "pad", "quantize", "resize"),
+    )
+)
+"""Operators that Neural-ART's units take (ST's operator table, STEdgeAI documentation)."""
+
+_INTEGER_KERNELS = frozenset(("gather", "arg_max", "arg_min", "l2_normalization", "log_softmax"))
+_WEIGHTED = frozenset(("conv2d", "depthwise_conv2d", "transpose_conv2d", "fully_connected"))
+MAX_RANK = 4
+MAX_DIM = 65_535
+CONV_ROWS = 3
+CONV_COLUMNS = {1: 6, 2: 12}
+"""Largest kernel one CONVACC pass takes: rows, and columns by stride (1, or 2 and more)."""
+
+
+def kernel_parts(kernel: tuple[int, int], stride: int) -> tuple[tuple[int, int], ...]:
+    """The passes of a kernel (rows, columns): greedy, so 5 x 5 is 3 x 5 then 2 x 5."""
+    width = CONV_COLUMNS[1 if stride == 1 else 2]
+
+    def pieces(size: int, limit: int) -> list[int]:
+        return [min(limit, size - start) for start in range(0, size, limit)]
+
+    columns = pieces(kernel[1], width)
+    return tuple((rows, cols) for rows in pieces(kernel[0], CONV_ROWS) for cols in columns)
+
+
+def _activations(graph: Graph, node: Node) -> list[Tensor]:
+    inputs = [t for t in graph.input_tensors(node) if t is not None and not t.is_constant]
+    return [*inputs, *graph.output_tensors(node)]
+
+
+def _view(graph: Graph, node: Node) -> Params | None:
+    return {} if is_view(node) else None
+
+
+def _boundary(graph: Graph, node: Node) -> Params | None:
+    if node.op not in ("quantize", "dequantize"):
+        return None
+    if not any(t.dtype.is_float for t in _activations(graph, node)):
+        return None
+    source, out = node.inputs[0], node.outputs[0]
+    if source not in graph.inputs and out not in graph.outputs:
+        return None
+    return {"tensor": source if node.op == "quantize" else out}
+
+
+def _float(graph: Graph, node: Node) -> Params | None:
+    for tensor in _activations(graph, node):
+        if tensor.dtype.is_float:
+            return {"op": node.op, "tensor": tensor.name, "dtype": str(tensor.dtype)}
+    return None
+
+
+def _dtype(graph: Graph, node: Node) -> Params | None:
+    allowed = {DType.INT8, DType.UINT8} if node.op == "quantize" else {DType.INT8}
+    for tensor in _activations(graph, node):
+        if tensor.dtype not in allowed:
+            return {"op": node.op, "tensor": tensor.name, "dtype": str(tensor.dtype)}
+    return None
+
+
+def _rank(graph: Graph, node: Node) -> Params | None:
+    for tensor in _activations(graph, node):
+        if len(tensor.shape) > MAX_RANK:
+            return {"tensor": tensor.name, "rank": len(tensor.shape), "limit": MAX_RANK}
+    return None
+
+
+def _dim(graph: Graph, node: Node) -> Params | None:
+    for tensor in _activations(graph, node):
+        if tensor.shape and max(tensor.shape) > MAX_DIM:
+            return {"tensor": tensor.name, "dim": max(tensor.shape), "limit": MAX_DIM}
+    return None
+
+
+def _dynamic_operand(graph: Graph, node: Node) -> Params | None:
+    if node.op not in _WEIGHTED and node.op != "matmul":
+        return None
+    operands = graph.input_tensors(node)
+    moving = [t for t in operands[1:2] if t is not None and not t.is_constant]
+    if node.op == "matmul" and operands[0] is not None and operands[0].is_constant:
+        moving = []
+    return {"op": node.op, "tensor": moving[0].name} if moving else None
+
+
+def _op(*ops: str) -> Check:
+    def check(graph: Graph, node: Node) -> Params | None:
+        return {"op": node.op} if node.op in ops else None
+
+    return check
+
+
+def _resize(mode: at.ResizeMode) -> Check:
+    def check(graph: Graph, node: Node) -> Params | None:
+        if not isinstance(node.attrs, at.ResizeAttrs) or node.attrs.mode is not mode:
+            return None
+        source = graph.tensor(node.inputs[0]).shape
+        return {"source": f"{source[1]}x{source[2]}", "size": "x".join(map(str, node.attrs.size))}
+
+    return check
+
+
+def _other_resize(graph: Graph, node: Node) -> Params | None:
+    if not isinstance(node.attrs, at.ResizeAttrs):
+        return None
+    known = (at.ResizeMode.NEAREST, at.ResizeMode.BILINEAR)
+    return None if node.attrs.mode in known else {"mode": str(node.attrs.mode)}
+
+
+def _concat(graph: Graph, node: Node) -> Params | None:
+    """A channel concat of pieces whose channel counts are not multiples of 8 bytes."""
+    if not isinstance(node.attrs, at.ConcatAttrs):
+        return None
+    rank = len(graph.output_tensors(node)[0].shape)
+    if rank != MAX_RANK or node.attrs.axis % rank != rank - 1:
+        return None
+    channels = [t.shape[-1] for t in graph.input_tensors(node) if t is not None]
+    if all(count % 8 == 0 for count in channels):
+        return None
+    return {"channels": " + ".join(map(str, channels))}
+
+
+def _dilated(graph: Graph, node: Node) -> Params | None:
+    if not isinstance(node.attrs, at.ConvAttrs) or max(node.attrs.dilation) == 1:
+        return None
+    return {"dilation": "x".join(map(str, node.attrs.dilation))}
+
+
+def _transpose(graph: Graph, node: Node) -> Params | None:
+    if not isinstance(node.attrs, at.TransposeAttrs) or node.attrs.perm[0] == 0:
+        return None
+    return {"perm": " ".join(map(str, node.attrs.perm))}
+
+
+def _not_constant(op: str) -> Check:
+    def check(graph: Graph, node: Node) -> Params | None:
+        if node.op != op:
+            return None
+        operand = graph.tensor(node.inputs[1])
+        return None if operand.is_constant else {"tensor": operand.name}
+
+    return check
+
+
+def _reduction(graph: Graph, node: Node) -> Params | None:
+    if node.op not in ("mean", "reduce_max") or not isinstance(node.attrs, at.ReduceAttrs):
+        return None
+    rank = len(graph.tensor(node.inputs[0]).shape)
+    axes = tuple(sorted(axis % rank for axis in node.attrs.axes))
+    if rank == MAX_RANK and axes == (1, 2):
+        return None
+    return {"op": node.op, "axes": " ".join(map(str, axes)), "rank": rank}
+
+
+def _unlisted(graph: Graph, node: Node) -> Params | None:
+    return None if node.op in HARDWARE_OPS else {"op": node.op}
+
+
+def _split_kernel(graph: Graph, node: Node) -> Params | None:
+    if node.op not in ("conv2d", "depthwise_conv2d") or not isinstance(node.attrs, at.ConvAttrs):
+        return None
+    height, width = graph.tensor(node.inputs[1]).shape[1:3]
+    parts = kernel_parts((height, width), node.attrs.stride[1])
+    if len(parts) == 1:
+        return None
+    listed = ", ".join(f"{rows}x{columns}" for rows, columns in parts)
+    return {"kernel": f"{height}x{width}", "count": len(parts), "parts": listed}
+
+
+def _any(graph: Graph, node: Node) -> Params | None:
+    return {}
+
+
+_INT, _FLT = PlacementKind.CPU_INTEGER, PlacementKind.CPU_FLOAT
+_HW, _HYB = PlacementKind.HARDWARE, PlacementKind.HYBRID
+_SEEN, _CONFLICT = Confidence.COMPILED, Confidence.CONFLICT
+
+RULES: tuple[Rule, ...] = (
+    Rule("MAP-npu-view", PlacementKind.VIEW, _view, _SEEN),
+    Rule("MAP-npu-float-io", _FLT, _boundary, _SEEN, software_epochs=1),
+    Rule("MAP-npu-float", _FLT, _float, software_epochs=1),
+    Rule("MAP-npu-cpu-kernel", _INT, _op(*sorted(_INTEGER_KERNELS)), software_epochs=1),
+    Rule("MAP-npu-unlisted", _FLT, _op("detection_postprocess"), software_epochs=1),
+    Rule("MAP-npu-dtype", _INT, _dtype, software_epochs=1),
+    Rule("MAP-npu-rank", _INT, _rank, _SEEN, software_epochs=1),
+    Rule("MAP-npu-dim", _INT, _dim, software_epochs=1),
+    Rule("MAP-npu-operand", _INT, _dynamic_operand, _SEEN, software_epochs=1),
+    Rule("MAP-npu-softmax", _INT, _op("softmax"), _SEEN, software_epochs=1),
+    Rule("MAP-npu-bilinear", _INT, _resize(at.ResizeMode.BILINEAR), _SEEN, software_epochs=1),
+    Rule("MAP-npu-nearest", _HYB, _resize(at.ResizeMode.NEAREST), _CONFLICT, hybrid_epochs=1),
+    Rule("MAP-npu-resize-mode", _FLT, _other_resize, software_epochs=1),
+    Rule("MAP-npu-concat", _HYB, _concat, _SEEN, hybrid_epochs=1),
+    Rule("MAP-npu-dilation", _HYB, _dilated, _SEEN, hybrid_epochs=2),
+    Rule("MAP-npu-transpose", _INT, _transpose, _CONFLICT, software_epochs=1),
+    Rule("MAP-npu-div", _INT, _not_constant("div"), software_epochs=1),
+    Rule("MAP-npu-power", _FLT, _not_constant("power"), software_epochs=1),
+    Rule("MAP-npu-prelu", _FLT, _op("prelu"), _CONFLICT, software_epochs=1),
+    Rule("MAP-npu-reduce", _FLT, _reduction, software_epochs=1),
+    Rule("MAP-npu-unlisted", _FLT, _unlisted, software_epochs=1),
+    Rule("MAP-npu-split", _HW, _split_kernel, _SEEN),
+    Rule("MAP-npu-hardware", _HW, _any),
+)
+"""In the order they are tried; the last one takes every node."""
+
+
+def place_node(graph: Graph, node: Node) -> NpuPlacement:
+    """The placement of one node by the first rule that matches it."""
+    for rule in RULES:
+        params = rule.check(graph, node)
+        if params is not None:
+            epochs = (rule.hybrid_epochs, rule.software_epochs)
+            return NpuPlacement(node.name, rule.kind, rule.code, params, rule.confidence, *epochs)
+    raise AssertionError("the last rule takes every node")

@@ -1,0 +1,130 @@
+"""Graph → TFLite file."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npuforge.errors import UnsupportedError
+from npuforge.exporters.legal import fixed_output
+from npuforge.exporters.tflite.emitter import FORMAT, Emitter, out_tensor, raw_bytes
+from npuforge.exporters.tflite.file import write_tflite
+from npuforge.exporters.tflite.movement import (
+    blocks_of,
+    emit_blocks,
+    handle_options,
+    uses_uint8_rescaling,
+)
+from npuforge.exporters.tflite.operators import HANDLERS
+from npuforge.exporters.tflite.records import (
+    Options,
+    OutModel,
+    OutOperator,
+    OutSubgraph,
+    OutTensor,
+)
+from npuforge.exporters.tflite.versions import RESOURCE
+from npuforge.graph import Graph, Node, verify
+from npuforge.vocab import Contract
+
+DESCRIPTION = "npuforge"
+_LITE = (Contract.EXACT, Contract.TFLITE_REFERENCE, Contract.TFLITE_MICRO)
+
+
+def export_tflite(graph: Graph) -> bytes:
+    """Write a graph as a TFLite file.
+
+    The file read again is the same graph, up to names of helper tensors and to what TFLite writes
+    as operators of its own: explicit padding becomes a PAD, cropped transposed convolutions a
+    SLICE, and a convolution without bias gets one of zeros, which LiteRT demands. tflite_micro
+    and tflite_reference are one format.
+
+    Returns:
+        The file's bytes; equal graphs give equal bytes.
+
+    Raises:
+        GraphError: the graph breaks a rule.
+        UnsupportedError: TFLite cannot express a node; the message names it and the reason.
+    """
+    verify(graph)
+    emitter = Emitter(graph)
+    for name in graph.inputs:
+        emitter.number(name)
+    if graph.states:
+        options = Options("CallOnceOptions", (("InitSubgraphIndex", 1),))
+        emitter.operator("CALL_ONCE", [], [], options)
+    position = 0
+    while position < len(graph.nodes):
+        position += _emit(emitter, graph, position)
+    inputs, outputs = (
+        tuple(emitter.number(name) for name in names) for names in (graph.inputs, graph.outputs)
+    )
+    operators = tuple(emitter.operators)
+    main = OutSubgraph(graph.name, tuple(emitter.tensors), operators, inputs, outputs)
+    subgraphs = (main, _initialisation(graph)) if graph.states else (main,)
+    return write_tflite(OutModel(DESCRIPTION, subgraphs))
+
+
+def _emit(emitter: Emitter, graph: Graph, position: int) -> int:
+    """Emit the node at a position; the number of nodes that were taken."""
+    three = graph.nodes[position : position + 3]
+    blocks = blocks_of(graph, three)
+    if blocks is not None:
+        emit_blocks(emitter, three, *blocks)
+        return 3
+    node = graph.nodes[position]
+    _check_contract(graph, node)
+    handler = HANDLERS.get(node.op)
+    if handler is None:
+        raise UnsupportedError("EXP-001", format=FORMAT, node=node.name, op=node.op)
+    handler(emitter, node)
+    return 1
+
+
+def _check_contract(graph: Graph, node: Node) -> None:
+    """A file cannot state a contract: whoever reads it computes as its format does."""
+    quantised = any(
+        tensor is not None and tensor.quantization is not None
+        for tensor in (*graph.input_tensors(node)[:1], *graph.output_tensors(node)[:1])
+    )
+    allowed = _LITE if quantised else (*_LITE, Contract.FLOAT32)
+    if node.contract not in allowed:
+        raise UnsupportedError(
+            "EXP-003",
+            format=FORMAT,
+            node=node.name,
+            op=node.op,
+            contract=node.contract,
+            wanted=Contract.TFLITE_REFERENCE,
+        )
+    for tensor in graph.output_tensors(node)[:1]:
+        wanted = fixed_output(node, tensor)
+        if wanted is not None:
+            reason = f"{tensor.name} must have scale {wanted.s} and zero point {wanted.z}"
+            raise UnsupportedError(
+                "EXP-012", format=FORMAT, node=node.name, op=node.op, reason=reason
+            )
+    if node.contract is Contract.EXACT and uses_uint8_rescaling(graph, node):
+        raise UnsupportedError(
+            "EXP-002",
+            format=FORMAT,
+            node=node.name,
+            op=node.op,
+            reason="uint8 parts of other scales are rescaled there, not copied",
+        )
+
+
+def _initialisation(graph: Graph) -> OutSubgraph:
+    """The subgraph that gives the state variables their first values."""
+    tensors: list[OutTensor] = []
+    operators: list[OutOperator] = []
+    for name, value in graph.states.items():
+        handle = len(tensors)
+        like = out_tensor(graph.tensors[name])
+        data = raw_bytes(np.ascontiguousarray(value), graph.tensors[name].dtype)
+        tensors.append(OutTensor(f"{name}/handle", (), RESOURCE))
+        tensors.append(OutTensor(name, like.shape, like.type, like.quantization, data))
+        made = OutOperator("VAR_HANDLE", 1, (), (handle,), handle_options(name))
+        options = Options("AssignVariableOptions")
+        assigned = OutOperator("ASSIGN_VARIABLE", 1, (handle, handle + 1), (), options)
+        operators += [made, assigned]
+    return OutSubgraph("initialisation", tuple(tensors), tuple(operators), (), ())
