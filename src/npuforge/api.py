@@ -25,6 +25,7 @@ from npuforge.boards import (
     find_toolchain,
     missing_tools,
 )
+from npuforge.cost import NpuCost, npu_cost
 from npuforge.errors import ToolError, UsageError
 from npuforge.exporters import Conversion, convert, format_of
 from npuforge.firmware import KnownAnswer, Network, capture_order, identifier, project_files
@@ -370,6 +371,16 @@ def npu_mapping(
     if "neural_art" not in target.accelerators:
         return None
     return map_to_npu(graph, cpu=cpu, integer_io=integer_io)
+
+
+def npu_time(graph: Graph, target: Target, npu: NpuMapping, clock: str) -> NpuCost:
+    """Estimated time of every Neural-ART epoch at an operating point of the target.
+
+    Raises:
+        UsageError: the target has no such operating point.
+    """
+    point = target.operating_points[check_clock(target, clock)]
+    return npu_cost(graph, npu.placements, point)
 
 
 def check_clock(target: Target, clock: str) -> str:
