@@ -22,12 +22,16 @@ _EXPORTS = {
     "validate_model": "npuforge.api",
     "deploy_model": "npuforge.api",
     "convert_model": "npuforge.api",
+    "aton_document": "npuforge.api",
+    "aton_translate": "npuforge.api",
 }
 
 __all__ = [
     "Graph",
     "NpuforgeError",
     "analyze_model",
+    "aton_document",
+    "aton_translate",
     "convert_model",
     "deploy_model",
     "load_model",
@@ -37,7 +41,15 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from npuforge.api import analyze_model, convert_model, deploy_model, run_model, validate_model
+    from npuforge.api import (
+        analyze_model,
+        aton_document,
+        aton_translate,
+        convert_model,
+        deploy_model,
+        run_model,
+        validate_model,
+    )
     from npuforge.errors import NpuforgeError
     from npuforge.graph import Graph
     from npuforge.importers import load_model

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from npuforge.artefacts.ec_blob import read_blob, write_blob
+from npuforge.aton import assemble, disassemble, epochs_of
 from npuforge.boards import (
     HostBoard,
     QemuBoard,
@@ -264,6 +266,67 @@ def conversion_document(made: Conversion, output: Path) -> dict[str, Any]:
             for node in made.changed
         ],
     }
+
+
+def _program_bytes(path: PathLike) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise UsageError("ATN-009", path=path, reason=error.strerror or str(error)) from None
+
+
+def aton_document(path: PathLike) -> dict[str, Any]:
+    """Epochs of an epoch-controller blob as a JSON document; bytes are what the engines move.
+
+    Raises:
+        ModelError: the file is no blob; the message names the word offset.
+    """
+    blob = read_blob(_program_bytes(path))
+    return {
+        "schema": "npuforge.aton/1",
+        "path": str(path),
+        "instructions": len(blob.instructions),
+        "relocatable": bool(blob.prefix),
+        "epochs": [
+            {
+                "epoch": epoch.number,
+                "units": [unit.name for _, unit in sorted(epoch.units.items())],
+                "read": sum(unit.stream_bytes for unit in epoch.readers),
+                "written": sum(unit.stream_bytes for unit in epoch.writers),
+            }
+            for epoch in epochs_of(blob)
+        ],
+    }
+
+
+def aton_translate(
+    path: PathLike, action: str, output: PathLike | None = None, *, force: bool = False
+) -> bytes:
+    """Blob to text (``text``) or text to blob (``assemble``), byte-exact both ways.
+
+    Args:
+        path: blob, or text as this function writes it.
+        action: ``text`` or ``assemble``.
+        output: file to write; needed to assemble.
+        force: replace an existing file.
+
+    Raises:
+        ModelError: what does not decode or parse, with its word offset or line number.
+        UsageError: a path that cannot be read or written.
+    """
+    data = _program_bytes(path)
+    if action == "assemble":
+        if output is None:
+            raise UsageError("ATN-010")
+        made = write_blob(assemble(data.decode("utf-8", "replace")))
+    else:
+        made = disassemble(read_blob(data)).encode()
+    if output is not None:
+        target = Path(output)
+        if target.is_dir() or (target.exists() and not force):
+            raise UsageError("OUT-005", path=target)
+        write_file(target, made)
+    return made
 
 
 def _wanted(graph: Graph, capture: str | Sequence[str]) -> list[str]:

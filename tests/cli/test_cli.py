@@ -38,7 +38,7 @@ def npuforge(
 def test_help_and_version() -> None:
     shown = npuforge("--help")
     assert shown.returncode == 0
-    for verb in ("analyze", "convert", "run", "validate", "deploy", "targets"):
+    for verb in ("analyze", "aton", "convert", "run", "validate", "deploy", "targets"):
         assert verb in shown.stdout
     assert npuforge("--version").stdout.startswith("npuforge ")
 

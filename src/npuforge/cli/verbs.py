@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from npuforge.cli import analyze, convert, deploy, run, targets, validate
+from npuforge.cli import analyze, aton, convert, deploy, run, targets, validate
 
 VERBS: dict[str, Callable[..., None]] = {
     "analyze": analyze.command,
+    "aton": aton.command,
     "convert": convert.command,
     "deploy": deploy.command,
     "run": run.command,

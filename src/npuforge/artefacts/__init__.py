@@ -1,0 +1,1 @@
+"""Readers of foreign formats: bytes in, frozen dataclasses out, no judgement."""

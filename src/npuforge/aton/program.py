@@ -1,0 +1,200 @@
+"""The program model: what the units hold when each epoch starts to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from npuforge.artefacts.ec_blob import Blob, Instruction, Op
+from npuforge.aton.registers import (
+    FIRST_ENGINE,
+    PORTS,
+    SOURCES,
+    SWITCH,
+    UNITS,
+    fields_of,
+    kind_of,
+)
+
+_CLEAR = 1 << 30
+_RUNNING = 31
+_COEFFICIENTS = 256
+_TRANSLATE = 11
+_ENTRIES = 512
+
+
+@dataclass(frozen=True)
+class Route:
+    """What one switch destination listens to.
+
+    Attributes:
+        sources: unit page for context 0 and 1; None when frames of that context are dropped.
+        frames: frames dealt to each context in turn; (0, 0) is a plain connection.
+    """
+
+    sources: tuple[int | None, int | None]
+    frames: tuple[int, int]
+
+    @property
+    def source(self) -> int | None:
+        """The only source; None when nothing is routed."""
+        return self.sources[0] if self.sources[0] is not None else self.sources[1]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One enabled unit.
+
+    Attributes:
+        page: register page.
+        registers: word index to 32-bit value; absent registers hold 0.
+        coefficients: ARITH only: entry to (A | B << 16, C) words.
+    """
+
+    page: int
+    registers: Mapping[int, int]
+    coefficients: Mapping[int, tuple[int, int]]
+
+    @property
+    def name(self) -> str:
+        """Name of the unit, for example ``STRENG3``."""
+        return UNITS[self.page]
+
+    def __getitem__(self, field: str) -> int:
+        """Value of a ``REGISTER.FIELD``, unsigned."""
+        place = fields_of(kind_of(self.page))[field]
+        return self.registers.get(place.register, 0) >> place.lsb & (1 << place.width) - 1
+
+    def signed(self, field: str) -> int:
+        """Value of a field in two's complement."""
+        width = fields_of(kind_of(self.page))[field].width
+        value = self[field]
+        return value - (1 << width) if value >> width - 1 else value
+
+    @property
+    def is_writer(self) -> bool:
+        """Whether this is a stream engine towards memory."""
+        return kind_of(self.page) == "STRENG" and self["CTRL.DIR"] == 1
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of one element of a stream engine in memory."""
+        return (self["CTRL.SIZE0"] + self["CTRL.SIZE1"] + self["CTRL.SIZE2"]) // 8
+
+    @property
+    def frame_elements(self) -> int:
+        """Elements of one frame of a stream engine."""
+        if self["CTRL.RAW"]:
+            return self.registers.get(3, 0)
+        return self["FSIZE.WIDTH"] * self["FSIZE.HEIGHT"] * self["DEPTH.SIZE"]
+
+    @property
+    def stream_bytes(self) -> int:
+        """Bytes a stream engine moves in the epoch."""
+        return self["LIMIT.CNT"] * self.frame_elements * self.element_bytes
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One configuration of switch and units.
+
+    Attributes:
+        number: label the program gives it.
+        units: enabled units by page.
+        routes: switch destinations in use by (page, port).
+        word: word offset of the poll that waits for it.
+    """
+
+    number: int
+    units: Mapping[int, Unit]
+    routes: Mapping[tuple[int, int], Route]
+    word: int
+
+    @property
+    def writers(self) -> tuple[Unit, ...]:
+        """Engines towards memory, in page order."""
+        return tuple(unit for _, unit in sorted(self.units.items()) if unit.is_writer)
+
+    @property
+    def readers(self) -> tuple[Unit, ...]:
+        """Engines from memory, in page order."""
+        return tuple(
+            unit
+            for page, unit in sorted(self.units.items())
+            if kind_of(page) == "STRENG" and not unit.is_writer
+        )
+
+
+class _State:
+    """Registers while the program is walked."""
+
+    def __init__(self) -> None:
+        self.registers: list[dict[int, int]] = [{} for _ in UNITS]
+        self.coefficients: list[dict[int, list[int]]] = [{} for _ in UNITS]
+
+    def put(self, unit: int, register: int, lsb: int, msb: int, value: int) -> None:
+        page = self.registers[unit]
+        mask = ((1 << msb - lsb + 1) - 1) << lsb
+        word = page.get(register, 0) & ~mask | value << lsb & mask
+        if register == 0 and word & _CLEAR:
+            page.clear()
+            self.coefficients[unit].clear()
+            return
+        page[register] = word
+        if kind_of(unit) == "ARITH" and register >= _COEFFICIENTS:
+            start = _COEFFICIENTS if page.get(_TRANSLATE, 0) & 1 else 0
+            entry = (register - start) // 2
+            if entry < _ENTRIES:
+                self.coefficients[unit].setdefault(entry, [0, 0])[register & 1] = word
+
+    def apply(self, item: Instruction) -> None:
+        if item.op in (Op.WRITE, Op.BIT):
+            self.put(item.unit, item.register, item.lsb, item.msb, item.values[0])
+        elif item.op in (Op.BURST, Op.LOAD):
+            step = 1 if item.op is Op.LOAD else 0
+            for n, value in enumerate(item.values):
+                self.put(item.unit, item.register + n * step, 0, 31, value)
+
+    def snapshot(self, number: int, word: int) -> Epoch:
+        units = {
+            page: Unit(
+                page,
+                dict(self.registers[page]),
+                {n: (pair[0], pair[1]) for n, pair in self.coefficients[page].items()},
+            )
+            for page in range(FIRST_ENGINE, UNITS.index("EPOCHCTRL0"))
+            if self.registers[page].get(0, 0) & 1
+        }
+        routes = {}
+        for n, port in enumerate(PORTS):
+            value = self.registers[SWITCH].get(2 + n, 0)
+            links = (value >> 1 & 31, value >> 17 & 31)
+            ends = tuple(
+                SOURCES[link] if value >> shift & 1 and link < len(SOURCES) else None
+                for link, shift in zip(links, (0, 16), strict=True)
+            )
+            if ends != (None, None):
+                routes[port] = Route((ends[0], ends[1]), (value >> 8 & 255, value >> 24 & 255))
+        return Epoch(number, units, routes, word)
+
+
+def epochs_of(blob: Blob) -> tuple[Epoch, ...]:
+    """Epochs of a blob in program order.
+
+    An epoch is what the enabled units hold at the first wait for a stream engine after a label
+    (evidence grade B). Labels without such a wait start no epoch.
+    """
+    state = _State()
+    label: int | None = None
+    found: list[Epoch] = []
+    for item in blob.instructions:
+        if item.op is Op.LABEL:
+            label = item.values[0]
+        elif item.op is Op.POLL:
+            engine = kind_of(item.unit) == "STRENG" and item.register == 0
+            if engine and item.lsb == _RUNNING and label is not None:
+                found.append(state.snapshot(label, item.word))
+                label = None
+        else:
+            state.apply(item)
+    return tuple(found)
