@@ -18,6 +18,15 @@ const uint8_t *nf_network_output(const nf_network *network, uint32_t index)
     return network->spaces[io->space] + io->offset;
 }
 
+void nf_network_reset(const nf_network *network)
+{
+    for (uint32_t i = 0; i < network->state_count; ++i) {
+        const nf_state *state = &network->states[i];
+        memcpy(network->spaces[state->space] + state->offset,
+               network->spaces[0] + state->initial, state->bytes);
+    }
+}
+
 int nf_network_run(const nf_network *network, nf_hook hook, void *context)
 {
     return nf_exec(&network->program, network->spaces, 0, network->program.step_count, hook,

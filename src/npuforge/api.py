@@ -25,6 +25,7 @@ from npuforge.boards import (
     find_toolchain,
     missing_tools,
 )
+from npuforge.cost import NpuCost, npu_cost
 from npuforge.errors import ToolError, UsageError
 from npuforge.exporters import Conversion, convert, format_of
 from npuforge.firmware import KnownAnswer, Network, capture_order, identifier, project_files
@@ -34,7 +35,7 @@ from npuforge.mapping import NpuMapping, map_to_npu
 from npuforge.messages import text
 from npuforge.numerics import Executor, random_inputs, with_contract
 from npuforge.pipeline import PlannedModel, System, plan_system
-from npuforge.report import new_folder, write_file
+from npuforge.report import check_writable, new_folder, write_file
 from npuforge.report.deployment import deployment_files, write_deployment
 from npuforge.targets import Target, load_target, target_names
 from npuforge.tasks import ImageRange, Samples, load_samples
@@ -244,8 +245,7 @@ def convert_model(
     """
     path = Path(output)
     target = format_of(path)
-    if path.is_dir() or (path.exists() and not force):
-        raise UsageError("OUT-005", path=path)
+    check_writable(path, replace=force)
     made = convert(load_graph(model, None, fix_shape), target)
     write_file(path, made.content)
     return made
@@ -322,10 +322,8 @@ def aton_translate(
     else:
         made = disassemble(read_blob(data)).encode()
     if output is not None:
-        target = Path(output)
-        if target.is_dir() or (target.exists() and not force):
-            raise UsageError("OUT-005", path=target)
-        write_file(target, made)
+        check_writable(Path(output), replace=force)
+        write_file(Path(output), made)
     return made
 
 
@@ -370,6 +368,16 @@ def npu_mapping(
     if "neural_art" not in target.accelerators:
         return None
     return map_to_npu(graph, cpu=cpu, integer_io=integer_io)
+
+
+def npu_time(graph: Graph, target: Target, npu: NpuMapping, clock: str) -> NpuCost:
+    """Estimated time of every Neural-ART epoch at an operating point of the target.
+
+    Raises:
+        UsageError: the target has no such operating point.
+    """
+    point = target.operating_points[check_clock(target, clock)]
+    return npu_cost(graph, npu.placements, point)
 
 
 def check_clock(target: Target, clock: str) -> str:

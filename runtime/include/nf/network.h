@@ -32,6 +32,15 @@ typedef struct nf_capture {
     uint32_t bytes;
 } nf_capture;
 
+/* A variable that keeps its value from one run to the next: its bytes in `space`, and where its first
+ * value lies in the constants. */
+typedef struct nf_state {
+    uint32_t space;
+    uint32_t offset;
+    uint32_t bytes;
+    uint32_t initial;
+} nf_state;
+
 typedef struct nf_network {
     const char *name;
     nf_program program;
@@ -43,12 +52,18 @@ typedef struct nf_network {
     uint32_t output_count;
     const nf_capture *captures;
     uint32_t capture_count;
+    const nf_state *states;
+    uint32_t state_count;
 } nf_network;
 
 /* Address of an input or output; NULL when there is none with this number. Inputs may be
  * overwritten by a run: fill them again before the next one. */
 uint8_t *nf_network_input(const nf_network *network, uint32_t index);
 const uint8_t *nf_network_output(const nf_network *network, uint32_t index);
+
+/* Give all state variables their first values: before the first run, and whenever a new sequence
+ * (a stream, a sentence) begins. Without states it does nothing. */
+void nf_network_reset(const nf_network *network);
 
 /* One inference. Returns 0, or -1 when the step table is not valid. */
 int nf_network_run(const nf_network *network, nf_hook hook, void *context);

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
+    from npuforge.cost import NpuCost
     from npuforge.mapping import NpuMapping
     from npuforge.pipeline import PlannedModel
 
@@ -36,19 +37,25 @@ def command(
     """Read, map, lower and plan a model; show operators, work and memory."""
     from npuforge import api
     from npuforge.cli.common import print_json, progress
-    from npuforge.report import analysis_document, npu_document
+    from npuforge.report import analysis_document, npu_document, npu_time_document
 
     with progress("analyzing"):
         planned, board = api.analyze_model(model, target, contract=contract, fix_shape=fix_shape)
         api.check_clock(board, clock)
         npu = api.npu_mapping(planned.graph, board, cpu=cpu, integer_io=integer_io)
+        time = None if npu is None else api.npu_time(planned.graph, board, npu, clock)
     if as_json:
         document = analysis_document(planned, board, clock)
-        print_json(document if npu is None else {**document, "npu": npu_document(npu)})
+        if npu is not None and time is not None:
+            extra = {"npu": npu_document(npu), "npu_time": npu_time_document(time)}
+            document = {**document, **extra}
+        print_json(document)
     else:
         _print(planned, board.title, verbose)
         if npu is not None:
             _print_npu(npu)
+        if time is not None:
+            _print_cost(time)
     missing = npu is None or bool(npu.fallbacks)
     below = strict is not None and (npu is None or 100 * npu.node_share < strict)
     if below or (only_npu and missing):
@@ -129,3 +136,25 @@ def _print_npu(npu: NpuMapping) -> None:
                 for f in npu.fallbacks
             ],
         )
+
+
+def _print_cost(cost: NpuCost) -> None:
+    from npuforge.cli.common import console, print_table
+    from npuforge.graph import short_name
+
+    low, high = cost.interval
+    console().print()
+    console().print(
+        f"estimated time: {cost.ms:.2f} ms, 80 % interval {low:.2f} to {high:.2f} ms "
+        "(weights in flash, activations in NPU RAM; published 800/1000 MHz figures)"
+    )
+    slowest = sorted(cost.epochs, key=lambda epoch: -epoch.ms)[:10]
+    print_table(
+        "slowest epochs",
+        ("node", ">ms", ">share", "waits for", "mode"),
+        [
+            (f"{e.op} {short_name(e.node)}", f"{e.ms:.3f}", f"{e.ms / cost.ms:.1%}",
+             e.bottleneck.value, "16x8" if e.wide else "")
+            for e in slowest
+        ],
+    )  # fmt: skip

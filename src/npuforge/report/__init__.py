@@ -1,6 +1,13 @@
 """The report room: documents for terminal, JSON and HTML."""
 
-from npuforge.report.bundle import json_bytes, new_folder, sha256, write_bundle, write_file
+from npuforge.report.bundle import (
+    check_writable,
+    json_bytes,
+    new_folder,
+    sha256,
+    write_bundle,
+    write_file,
+)
 from npuforge.report.documents import (
     SCHEMAS,
     analysis_document,
@@ -10,6 +17,7 @@ from npuforge.report.documents import (
     mapping_document,
     memory_document,
     npu_document,
+    npu_time_document,
     schedule_document,
     target_document,
     validation_document,
@@ -21,6 +29,7 @@ __all__ = [
     "SCHEMAS",
     "analysis_document",
     "check_document",
+    "check_writable",
     "cost_document",
     "graph_document",
     "html_report",
@@ -31,6 +40,7 @@ __all__ = [
     "memory_document",
     "new_folder",
     "npu_document",
+    "npu_time_document",
     "schedule_document",
     "sha256",
     "target_document",

@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 from enum import Enum
 from typing import Any
 
-from npuforge.cost import Cost
+from npuforge.cost import Cost, NpuCost
 from npuforge.graph import Graph, Node, Quantization, Tensor, macs
 from npuforge.lowering import Schedule
 from npuforge.mapping import Mapping, NpuMapping
@@ -209,6 +209,20 @@ def memory_document(schedule: Schedule, plan: Plan) -> Document:
         "method": plan.method,
         "buffers": buffers,
     }
+
+
+def npu_time_document(cost: NpuCost) -> Document:
+    """Estimated NPU time: total with its 80 % interval, and every epoch; milliseconds."""
+    return {
+        "ms": cost.ms,
+        "interval_ms": list(cost.interval),
+        "interval_rests_on": "published inference times of STM32N6 boards at 800/1000 MHz",
+        "epochs": [
+            {"node": e.node, "op": e.op, "ms": e.ms, "waits_for": e.bottleneck.value,
+             "macs": e.macs, "mode_16x8": e.wide}
+            for e in cost.epochs
+        ],
+    }  # fmt: skip
 
 
 def cost_document(cost: Cost, validation: Validation | None = None) -> Document:

@@ -91,6 +91,7 @@ def check_host(
     """Compare every tensor of the host run with the oracle, sample by sample."""
     comparer = Comparer(graph)
     pairs: list[tuple[Mapping[str, Array], Mapping[str, Array]]] = []
+    board.reset()
     for sample in samples:
         run = board.run(sample, capture=True)
         truth = oracle.tensors(sample, run.tensors)
@@ -109,6 +110,7 @@ def check_emulated(
     results = board.run(samples, capture=True)
     comparer = Comparer(graph)
     pairs = []
+    host.reset()
     for sample, result in zip(samples, results, strict=True):
         reference: RunResult = host.run(sample, capture=True)
         comparer.add(reference.tensors, result.tensors)

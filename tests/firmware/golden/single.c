@@ -3,7 +3,7 @@
 
 #include "nf/kernels.h"
 
-#if NF_ABI != 1
+#if NF_ABI != 2
 #error "this network was generated for another version of the npuforge runtime"
 #endif
 
@@ -46,4 +46,5 @@ const nf_network single = {
     "single", {steps, 1u},
     spaces, 2u,
     inputs, 1u, outputs, 1u, captures, 1u,
+    NULL, 0u,
 };

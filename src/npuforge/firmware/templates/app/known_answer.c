@@ -10,6 +10,7 @@ static int check(const nf_known_answer *test)
     const nf_network *network = test->network;
     for (uint32_t i = 0; i < network->input_count; ++i)
         memcpy(nf_network_input(network, i), test->inputs[i], network->inputs[i].bytes);
+    nf_network_reset(network);
     if (nf_network_run(network, NULL, NULL) != 0) {
         sh_write_text(": the step table is not valid\n");
         return 2;

@@ -1,5 +1,7 @@
 /* Validation: read samples from nf_in.bin, run them, write results to nf_out.bin.
  *
+ * State variables are reset once, before the first sample: the samples are one sequence.
+ *
  * nf_in.bin: four 32-bit words (magic, network number, sample count, mode), then the inputs of each
  * sample. nf_out.bin: mode 0: the outputs of each sample; mode 1: every captured tensor of each
  * sample, in the order of the capture table; mode 2: for each step, 64-bit SysTick ticks.
@@ -93,6 +95,7 @@ int main(void)
     SYST_RVR = RELOAD;
     SYST_CVR = 0;
     SYST_CSR = 7; /* enable, interrupt, processor clock */
+    nf_network_reset(nf_known_answers[header[1]].network);
     run_state state = {nf_known_answers[header[1]].network, out, header[3], 0, 0, 0};
     int result = 0;
     for (uint32_t i = 0; i < header[2] && result == 0; ++i)

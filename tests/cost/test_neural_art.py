@@ -1,0 +1,86 @@
+"""Epoch times against cycles that others measured on an STM32N6, and the model's own laws."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.builders import single, tensor
+
+from npuforge.cost import Bottleneck, EpochCost, load_calibration, npu_cost
+from npuforge.graph import Graph
+from npuforge.graph.attrs import ConvAttrs
+from npuforge.mapping import map_to_npu
+from npuforge.targets import OperatingPoint
+from npuforge.vocab import DType
+
+POINT = OperatingPoint("overdrive", 800.0, 1000.0, flash_mhz=200.0)
+
+
+def convolution(
+    size: int, channels: int, count: int, kernel: int, zero: int = -1, op: str = "conv2d"
+) -> Graph:
+    pad = kernel // 2
+    shape = (1, kernel, kernel, count) if op != "conv2d" else (count, kernel, kernel, channels)
+    return single(
+        op,
+        [
+            tensor("x", (1, size, size, channels), quant=(0.1, zero)),
+            tensor("w", shape, data=np.ones(shape)),
+            tensor("b", (count,), DType.INT32, data=np.zeros(count)),
+        ],
+        [tensor("y", (1, size, size, count), quant=(0.1, -128))],
+        ConvAttrs(padding=(pad, pad, pad, pad)),
+    )
+
+
+def epoch(graph: Graph, point: OperatingPoint = POINT) -> EpochCost:
+    (only,) = npu_cost(graph, map_to_npu(graph).placements, point).epochs
+    return only
+
+
+@pytest.mark.parametrize(
+    ("count", "kernel", "clocks"),
+    # NPU clocks of single-layer networks on a board, 64 x 64 x 3 input (Magnus3327's benchmarks).
+    [(16, 3, 67_255), (32, 3, 133_650), (64, 3, 266_225), (32, 1, 132_172), (32, 5, 135_041)],
+)
+def test_single_layers_take_the_measured_time(count: int, kernel: int, clocks: int) -> None:
+    found = epoch(convolution(64, 3, count, kernel))
+    assert found.ms == pytest.approx(clocks / 1e6, rel=0.05)
+    assert found.bottleneck is Bottleneck.OUTPUT
+
+
+def test_a_5x5_kernel_costs_no_more_than_3x3_when_outputs_bind() -> None:
+    assert epoch(convolution(64, 3, 32, 5)).ms == epoch(convolution(64, 3, 32, 3)).ms
+
+
+def test_an_odd_zero_point_halves_a_compute_bound_convolution() -> None:
+    fast, slow = (epoch(convolution(64, 256, 32, 3, zero)) for zero in (-128, -127))
+    assert (fast.wide, slow.wide) == (False, True)
+    fixed = load_calibration().epoch_clocks / 1e6
+    assert (slow.ms - fixed) / (fast.ms - fixed) == pytest.approx(2.0)
+    assert slow.bottleneck is Bottleneck.INPUT
+
+
+def test_depthwise_weights_are_expanded_to_dense_blocks() -> None:
+    found = epoch(convolution(4, 512, 512, 3, -128, "depthwise_conv2d"))
+    assert found.bottleneck is Bottleneck.FLASH
+    constants = load_calibration()
+    bytes_read = 512 * 9 * 8 + 512 * 4
+    clocks = bytes_read * constants.flash_clocks_per_byte + constants.epoch_clocks
+    assert found.ms == pytest.approx(clocks / 1e6)
+
+
+def test_a_slower_flash_slows_only_what_waits_for_it() -> None:
+    slow = replace(POINT, flash_mhz=50.0)
+    bound, other = convolution(4, 256, 256, 3, -128), convolution(64, 3, 32, 3)
+    assert epoch(bound, slow).ms / epoch(bound).ms == pytest.approx(4.0, rel=0.05)
+    assert epoch(other, slow).ms == epoch(other).ms
+
+
+def test_the_interval_holds_the_estimate() -> None:
+    graph = convolution(64, 3, 32, 3)
+    cost = npu_cost(graph, map_to_npu(graph).placements, POINT)
+    low, high = cost.interval
+    assert 0 < low < cost.ms < high
