@@ -118,7 +118,7 @@ def kernel_variant(name: str | None = None) -> str:
     known = _native.variants()
     wanted = name or os.environ.get("NPUFORGE_KERNELS") or known[0]
     if wanted not in known:
-        raise UsageError("NUM-018", variant=wanted, known=", ".join(known))
+        raise UsageError("NUM-020", variant=wanted, known=", ".join(known))
     return wanted
 
 
