@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,35 @@ def model_files(*names: str) -> list[Path]:
     if shared is not None:
         files += [p for n in names for p in sorted((shared / "models").glob(f"{n}.*"))]
     return files
+
+
+@dataclass(frozen=True)
+class Published:
+    """A model file and the published rows it stands for: row id to how it matches ("" exact)."""
+
+    file: str
+    rows: dict[str, str]
+
+
+SAME_TOPOLOGY = frozenset(("", "same-name", "arch-equivalent"))
+"""Matches of the exact file, one of the same name, or the same topology retrained."""
+
+
+def csv_rows(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file by column name."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def published_models(shared: Path) -> list[Published]:
+    """Model files with the rows of the measurement data that they match in topology."""
+    found = []
+    for model in csv_rows(shared / "groundtruth" / "models.csv"):
+        entries = (item.partition("[") for item in model["row_ids"].split())
+        rows = {key: tag.rstrip("]") for key, _, tag in entries}
+        kept = {key: tag for key, tag in rows.items() if tag in SAME_TOPOLOGY}
+        found.append(Published(model["file_name"], kept))
+    return found
 
 
 def median_seconds(call: Callable[[], object], runs: int) -> float:

@@ -6,12 +6,11 @@ family groups; beside it a regression on MACs, fitted on all other family groups
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from common import arguments, report, shared_folder
+from common import arguments, csv_rows, published_models, report, shared_folder
 
 from npuforge.cost import npu_cost
 from npuforge.errors import NpuforgeError
@@ -19,8 +18,6 @@ from npuforge.graph import macs
 from npuforge.importers import load_model
 from npuforge.mapping import map_to_npu
 from npuforge.targets import OperatingPoint
-
-TAGS = ("", "same-name", "arch-equivalent")
 
 
 @dataclass(frozen=True)
@@ -35,29 +32,20 @@ class Row:
     macs: int
 
 
-def _csv(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def load_rows(shared: Path) -> tuple[list[Row], list[str]]:
     """All rows of quality ok with a model file, and the files that could not be read."""
-    truth = {r["row_id"]: r for r in _csv(shared / "groundtruth/n6_measured.csv")}
+    truth = {r["row_id"]: r for r in csv_rows(shared / "groundtruth/n6_measured.csv")}
     rows, refused = [], []
     seen: set[str] = set()
-    for model in _csv(shared / "groundtruth/models.csv"):
-        wanted = []
-        for item in model["row_ids"].split():
-            key, _, tag = item.partition("[")
-            usable = key in truth and truth[key]["quality"] == "ok" and key not in seen
-            if usable and tag.rstrip("]") in TAGS:
-                wanted.append(truth[key])
+    for model in published_models(shared):
+        fresh = [truth[key] for key in model.rows if key in truth and key not in seen]
+        wanted = [row for row in fresh if row["quality"] == "ok"]
         if not wanted:
             continue
         try:
-            graph = load_model(shared / "models" / model["file_name"])
+            graph = load_model(shared / "models" / model.file)
         except NpuforgeError as error:
-            refused.append(f"{model['file_name']}: {error}")
+            refused.append(f"{model.file}: {error}")
             continue
         placements = map_to_npu(graph).placements
         work = sum(macs(graph, node) for node in graph.nodes)
@@ -66,7 +54,7 @@ def load_rows(shared: Path) -> tuple[list[Row], list[str]]:
             point = OperatingPoint("row", float(r["cpu_mhz"]), float(r["npu_mhz"]))
             predicted = npu_cost(graph, placements, point).ms
             rows.append(
-                Row(model["file_name"], r["family_group"], r["stedgeai_version"],
+                Row(model.file, r["family_group"], r["stedgeai_version"],
                     float(r["inference_ms"]), predicted, work)
             )  # fmt: skip
     return rows, refused

@@ -8,16 +8,12 @@ integer inputs and outputs stands beside it.
 
 from __future__ import annotations
 
-import csv
-import re
-
-from common import arguments, report, shared_folder
+from common import arguments, csv_rows, published_models, report, shared_folder
 
 from npuforge.importers import load_model
 from npuforge.mapping import map_to_npu
 
 TOLERANCE = 2
-TAGS = {"", "same-name", "arch-equivalent"}
 
 
 def main() -> None:
@@ -28,31 +24,26 @@ def main() -> None:
         raise SystemExit("the measurement data is not present")
     truth: dict[str, tuple[int, str]] = {}
     for name in ("compile_reports", "bench_runs"):
-        with (shared / "groundtruth" / f"{name}.csv").open(newline="") as file:
-            for row in csv.DictReader(file):
-                software = row.get("epochs_sw") or row.get("epochs_sw_compiler")
-                if software:
-                    count = int(float(software)) + int(float(row.get("epochs_hybrid") or 0))
-                    kinds = row.get("sw_ops") or row.get("epoch_kinds_compiler") or ""
-                    truth[row["row_id"]] = (count, kinds)
+        for row in csv_rows(shared / "groundtruth" / f"{name}.csv"):
+            software = row.get("epochs_sw") or row.get("epochs_sw_compiler")
+            if software:
+                count = int(float(software)) + int(float(row.get("epochs_hybrid") or 0))
+                kinds = row.get("sw_ops") or row.get("epoch_kinds_compiler") or ""
+                truth[row["row_id"]] = (count, kinds)
     table: list[tuple[object, ...]] = []
-    with (shared / "groundtruth" / "models.csv").open(newline="") as file:
-        for row in csv.DictReader(file):
-            entries = re.findall(r"([A-Z]\d+)(?:\(([^)]*)\))?", row["row_ids"])
-            known = [(i, t) for i, t in entries if i in truth and (t or "") in TAGS]
-            if not known:
-                continue
-            graph = load_model(shared / "models" / row["file_name"])
-            both = []
-            for integer_io in (True, False):
-                npu = map_to_npu(graph, integer_io=integer_io)
-                both.append(npu.software_epochs + npu.hybrid_epochs)
-            for identity, tag in known:
-                count, kinds = truth[identity]
-                miss = abs(count - both[1])
-                table.append(
-                    (row["file_name"][:52], identity, tag or "exact", count, *both, miss, kinds)
-                )
+    for model in published_models(shared):
+        known = [(key, tag) for key, tag in model.rows.items() if key in truth]
+        if not known:
+            continue
+        graph = load_model(shared / "models" / model.file)
+        both = []
+        for integer_io in (True, False):
+            npu = map_to_npu(graph, integer_io=integer_io)
+            both.append(npu.software_epochs + npu.hybrid_epochs)
+        for identity, tag in known:
+            count, kinds = truth[identity]
+            miss = abs(count - both[1])
+            table.append((model.file[:52], identity, tag or "exact", count, *both, miss, kinds))
     within = sum(int(str(line[6])) <= TOLERANCE for line in table)
     columns = ("model", "row", "match", "true", "integer io", "as file", "miss", "true kinds")
     report(

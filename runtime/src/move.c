@@ -120,6 +120,25 @@ typedef struct lerp {
     float weight;
 } lerp;
 
+/* Where the four source pixels of one result lie. */
+typedef struct corners {
+    const uint8_t *a, *b, *d, *e;
+} corners;
+
+static corners corners_of(const nf_view *x, int32_t n, lerp r, lerp c)
+{
+    const corners k = {nf_at(x, n, r.first, c.first), nf_at(x, n, r.first, c.second),
+                       nf_at(x, n, r.second, c.first), nf_at(x, n, r.second, c.second)};
+    return k;
+}
+
+/* As TensorFlow Lite's kernels for floats and uint8 weigh them: four products, in this order. */
+static float four_products(float a, float b, float d, float e, lerp r, lerp c)
+{
+    return a * (1.0f - r.weight) * (1.0f - c.weight) + d * r.weight * (1.0f - c.weight) +
+           b * (1.0f - r.weight) * c.weight + e * r.weight * c.weight;
+}
+
 void nf_resize_bilinear_s8(const nf_view *v, const void *params)
 {
     const nf_params_resize_bilinear_s8 *p = params;
@@ -130,10 +149,9 @@ void nf_resize_bilinear_s8(const nf_view *v, const void *params)
         for (int32_t y = out->y0; y < out->y1; ++y)
             for (int32_t x = out->x0; x < out->x1; ++x) {
                 const lerp r = rows[y], c = columns[x];
-                const int8_t *a = (const int8_t *)nf_at(&v[0], n, r.first, c.first);
-                const int8_t *b = (const int8_t *)nf_at(&v[0], n, r.first, c.second);
-                const int8_t *d = (const int8_t *)nf_at(&v[0], n, r.second, c.first);
-                const int8_t *e = (const int8_t *)nf_at(&v[0], n, r.second, c.second);
+                const corners k = corners_of(&v[0], n, r, c);
+                const int8_t *a = (const int8_t *)k.a, *b = (const int8_t *)k.b;
+                const int8_t *d = (const int8_t *)k.d, *e = (const int8_t *)k.e;
                 int8_t *dst = (int8_t *)nf_at(&v[3], n, y, x);
                 for (int32_t i = 0; i < out->c; ++i) {
                     const float upper = (float)a[i] + ((float)b[i] - (float)a[i]) * c.weight;
@@ -155,16 +173,15 @@ void nf_resize_bilinear_f32(const nf_view *v, const void *params)
         for (int32_t y = out->y0; y < out->y1; ++y)
             for (int32_t x = out->x0; x < out->x1; ++x) {
                 const lerp r = rows[y], c = columns[x];
-                const float *a = (const float *)(const void *)nf_at(&v[0], n, r.first, c.first);
-                const float *b = (const float *)(const void *)nf_at(&v[0], n, r.first, c.second);
-                const float *d = (const float *)(const void *)nf_at(&v[0], n, r.second, c.first);
-                const float *e = (const float *)(const void *)nf_at(&v[0], n, r.second, c.second);
+                const corners k = corners_of(&v[0], n, r, c);
+                const float *a = (const float *)(const void *)k.a;
+                const float *b = (const float *)(const void *)k.b;
+                const float *d = (const float *)(const void *)k.d;
+                const float *e = (const float *)(const void *)k.e;
                 float *dst = (float *)(void *)nf_at(&v[3], n, y, x);
                 for (int32_t i = 0; i < out->c; ++i) {
                     if (p->four_products) {
-                        dst[i] = a[i] * (1.0f - r.weight) * (1.0f - c.weight) +
-                                 d[i] * r.weight * (1.0f - c.weight) +
-                                 b[i] * (1.0f - r.weight) * c.weight + e[i] * r.weight * c.weight;
+                        dst[i] = four_products(a[i], b[i], d[i], e[i], r, c);
                         continue;
                     }
                     const float upper = a[i] + (b[i] - a[i]) * c.weight;
@@ -184,16 +201,10 @@ void nf_resize_bilinear_u8(const nf_view *v, const void *params)
         for (int32_t y = out->y0; y < out->y1; ++y)
             for (int32_t x = out->x0; x < out->x1; ++x) {
                 const lerp r = rows[y], c = columns[x];
-                const uint8_t *a = nf_at(&v[0], n, r.first, c.first);
-                const uint8_t *b = nf_at(&v[0], n, r.first, c.second);
-                const uint8_t *d = nf_at(&v[0], n, r.second, c.first);
-                const uint8_t *e = nf_at(&v[0], n, r.second, c.second);
+                const corners k = corners_of(&v[0], n, r, c);
                 uint8_t *dst = nf_at(&v[3], n, y, x);
                 for (int32_t i = 0; i < p->channels; ++i) {
-                    const float value = (float)a[i] * (1.0f - r.weight) * (1.0f - c.weight) +
-                                        (float)d[i] * r.weight * (1.0f - c.weight) +
-                                        (float)b[i] * (1.0f - r.weight) * c.weight +
-                                        (float)e[i] * r.weight * c.weight;
+                    const float value = four_products(k.a[i], k.b[i], k.d[i], k.e[i], r, c);
                     dst[i] = (uint8_t)(value + 0.5f);
                 }
             }
@@ -214,18 +225,19 @@ void nf_resize_bilinear_8_fixed(const nf_view *v, const void *params)
         for (int32_t y = out->y0; y < out->y1; ++y)
             for (int32_t x = out->x0; x < out->x1; ++x) {
                 const lerp_fixed r = rows[y], c = columns[x];
-                const uint8_t *source[4] = {
-                    nf_at(&v[0], n, r.first, c.first), nf_at(&v[0], n, r.second, c.first),
-                    nf_at(&v[0], n, r.first, c.second), nf_at(&v[0], n, r.second, c.second)};
+                const int8_t *source[4] = {
+                    (const int8_t *)nf_at(&v[0], n, r.first, c.first),
+                    (const int8_t *)nf_at(&v[0], n, r.second, c.first),
+                    (const int8_t *)nf_at(&v[0], n, r.first, c.second),
+                    (const int8_t *)nf_at(&v[0], n, r.second, c.second)};
                 const int32_t weight[4] = {
                     (1024 - r.weight) * (1024 - c.weight), r.weight * (1024 - c.weight),
                     (1024 - r.weight) * c.weight, r.weight * c.weight};
                 uint8_t *dst = nf_at(&v[3], n, y, x);
-                for (int32_t i = 0; i < out->c; ++i) {
+                for (int32_t i = 0; i < p->channels; ++i) {
                     int64_t sum = 0;
                     for (int k = 0; k < 4; ++k)
-                        sum += (int64_t)weight[k] * (p->is_unsigned ? source[k][i]
-                                                                    : (int8_t)source[k][i]);
+                        sum += (int64_t)weight[k] * source[k][i];
                     const int64_t nudge = sum > 0 ? 1 << 19 : -(1 << 19);
                     dst[i] = (uint8_t)((sum + nudge) / (1 << 20));
                 }

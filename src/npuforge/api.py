@@ -37,7 +37,7 @@ from npuforge.messages import text
 from npuforge.numerics import Executor, random_inputs, with_contract
 from npuforge.numerics.neural_art import CONTRACTS, NeuralArtExecutor, grade, with_neural_art
 from npuforge.pipeline import PlannedModel, System, plan_system
-from npuforge.report import new_folder, write_file
+from npuforge.report import check_writable, new_folder, write_file
 from npuforge.report.deployment import deployment_files, write_deployment
 from npuforge.targets import Target, load_target, target_names
 from npuforge.tasks import ImageRange, Samples, load_samples
@@ -276,8 +276,7 @@ def convert_model(
     """
     path = Path(output)
     target = format_of(path)
-    if path.is_dir() or (path.exists() and not force):
-        raise UsageError("OUT-005", path=path)
+    check_writable(path, replace=force)
     made = convert(load_graph(model, None, fix_shape), target)
     write_file(path, made.content)
     return made
@@ -354,10 +353,8 @@ def aton_translate(
     else:
         made = disassemble(read_blob(data)).encode()
     if output is not None:
-        target = Path(output)
-        if target.is_dir() or (target.exists() and not force):
-            raise UsageError("OUT-005", path=target)
-        write_file(target, made)
+        check_writable(Path(output), replace=force)
+        write_file(Path(output), made)
     return made
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from npuforge.artefacts.ec_blob import read_blob
 from npuforge.aton import Memory, assemble, epochs_of, run_epoch
-from npuforge.aton.arithmetic import rounded
 from npuforge.errors import ModelError
+from npuforge.numerics.fixedpoint import rounding_shift
 
 BASE = 0x34000000
 SCALE = """
@@ -75,7 +75,7 @@ def test_faults_are_named(old: str, new: str, code: str, unit: str) -> None:
 
 def test_ties_as_the_board_needs_them() -> None:
     sums = np.array([-427112, -449416, -454088], np.int64)
-    assert rounded(sums * 16384, 18).tolist() == [-26695, -28089, -28381]
+    assert rounding_shift(sums * 16384, 18).tolist() == [-26695, -28089, -28381]
 
 
 @pytest.mark.shared

@@ -193,7 +193,7 @@ extern "C" {
 #define NF_PARAMS_resize_bilinear_f32(I, F) I(four_products)
 #define NF_PARAMS_resize_bilinear_u8(I, F) I(channels)
 /* x, row table int32 (y0, y1, weight Q10), column table, y: 20-bit products, half away from zero */
-#define NF_PARAMS_resize_bilinear_8_fixed(I, F) I(is_unsigned)
+#define NF_PARAMS_resize_bilinear_8_fixed(I, F) I(channels)
 /* x, row index int32[h_out], column index int32[w_out], y */
 #define NF_PARAMS_resize_nearest(I, F) I(element)
 

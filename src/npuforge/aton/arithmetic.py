@@ -8,16 +8,9 @@ from numpy.typing import NDArray
 from npuforge.aton.program import Unit
 from npuforge.aton.streams import Frames
 from npuforge.errors import ModelError
+from npuforge.numerics.fixedpoint import rounding_shift
 
 Ints = NDArray[np.int64]
-
-
-def rounded(value: Ints, shift: int) -> Ints:
-    """``value / 2**shift``, halves away from zero."""
-    if shift == 0:
-        return value
-    half = np.int64(1) << shift - 1
-    return np.where(value < 0, -((half - value) >> shift), (value + half) >> shift)
 
 
 def saturated(value: Ints, bits: int) -> Ints:
@@ -137,14 +130,14 @@ def products(epoch: int, unit: Unit, x: Ints, weights: Ints) -> Ints:
 def requantised(unit: Unit, total: Ints) -> Ints:
     """The output stage of a CONVACC: shift, round, saturate."""
     shift, bits = unit["DFORMAT.OUTSHIFT"], 8 * unit["DFORMAT.OBYTES"]
-    value = rounded(total, shift) if unit["DFORMAT.ROUND"] else total >> shift
+    value = rounding_shift(total, shift) if unit["DFORMAT.ROUND"] else total >> shift
     if unit["CTRL.FUNSIGNED"] and unit["CTRL.KUNSIGNED"]:
         return np.clip(value, 0, (1 << bits) - 1)
     return saturated(value, bits) if unit["DFORMAT.SAT"] else signed(value, bits // 8)
 
 
 def _coefficient_index(unit: Unit, count: int) -> Ints:
-    steps = np.full(count, 0, np.int64)
+    steps = np.zeros(count, np.int64)
     i = np.arange(1, count + 1)
     steps[i % (unit["INCCNT.INCVAL"] + 1) == 0] = unit.signed("INCOFFSET.VAL")
     for n in (1, 2, 3):
@@ -189,7 +182,7 @@ def arith(epoch: int, unit: Unit, x: Frames, y: Frames | None) -> Frames:
     else:
         raise ModelError("ATN-007", epoch=epoch, unit=unit.name, reason=f"operation {operation}")
     shift, size = unit["SHIFT.RES"], unit["CTRL.OBYTES"]
-    total = rounded(total, shift) if unit["CTRL.ROUND"] else total >> shift
+    total = rounding_shift(total, shift) if unit["CTRL.ROUND"] else total >> shift
     if unit["CTRL.CLIPOUT"]:
         total = np.clip(total, unit.signed("CLIPRANGE.CLIPMIN"), unit.signed("CLIPRANGE.CLIPMAX"))
     total = saturated(total, 8 * size) if unit["CTRL.SAT"] else signed(total, size)
@@ -223,7 +216,7 @@ def activ(epoch: int, unit: Unit, stream: Frames) -> Frames:
     total = a * x * x + (b * x << unit["FUNC.BSHIFT"])
     total = total + (signed(rom1[row, 1], 2) << unit["FUNC.CSHIFT"])
     shift = unit["FUNC.OUTSHIFT"]
-    total = rounded(total, shift) if unit["CTRL.ROUND"] else total >> shift
+    total = rounding_shift(total, shift) if unit["CTRL.ROUND"] else total >> shift
     return saturated(total, 8 * size) if unit["CTRL.SAT"] else signed(total, size)
 
 
@@ -241,7 +234,7 @@ def pool(epoch: int, unit: Unit, stream: Frames) -> Frames:
     shift, scale = unit["CTRL.OUTSHIFT"], unit["MULVAL.MULVAL"]
     bits = 8 * unit["RNDCTRL.OBYTES"]
     if kind == 10:
-        return saturated(rounded(x.sum(axis=(1, 2)) * scale, shift), bits)
+        return saturated(rounding_shift(x.sum(axis=(1, 2)) * scale, shift), bits)
     if kind not in (0, 2):
         raise ModelError("ATN-007", epoch=epoch, unit=unit.name, reason=f"pooling type {kind}")
     window = unit["PDIMS.WINY"], unit["PDIMS.WINX"]
@@ -252,4 +245,6 @@ def pool(epoch: int, unit: Unit, stream: Frames) -> Frames:
     if kind == 0:
         largest: Ints = view.max(axis=(-1, -2)).reshape(len(x), -1)
         return largest
-    return saturated(rounded(view.sum(axis=(-1, -2)) * scale, shift), bits).reshape(len(x), -1)
+    return saturated(rounding_shift(view.sum(axis=(-1, -2)) * scale, shift), bits).reshape(
+        len(x), -1
+    )

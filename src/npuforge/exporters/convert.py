@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from npuforge.errors import UsageError
-from npuforge.exporters.legal import for_onnx, for_tflite
+from npuforge.exporters.legal import for_onnx, for_tflite, is_quantised
 from npuforge.exporters.onnx.exporter import export_onnx
 from npuforge.exporters.tflite.exporter import export_tflite
 from npuforge.graph import Graph, Node, is_view
@@ -90,10 +90,6 @@ def convert(graph: Graph, target: Format) -> Conversion:
 
 def _own_contract(graph: Graph, node: Node, target: Format) -> Node:
     """The node under a contract the format has; plain floats and pure movement stay."""
-    quantised = any(
-        tensor is not None and tensor.quantization is not None
-        for tensor in (*graph.input_tensors(node)[:1], *graph.output_tensors(node)[:1])
-    )
-    if not quantised or node.contract in (Contract.EXACT, *_OWN[target]):
+    if not is_quantised(graph, node) or node.contract in (Contract.EXACT, *_OWN[target]):
         return node
     return replace(node, contract=_OWN[target][0])

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from npuforge.errors import UnsupportedError
-from npuforge.graph import Graph, NoAttrs, Node, Quantization, Tensor, is_view
+from npuforge.graph import Graph, Names, NoAttrs, Node, Quantization, Tensor, is_view
 from npuforge.numerics import bind
 from npuforge.vocab import Contract, DType
 
@@ -33,6 +33,14 @@ FIXED_OUTPUTS: Mapping[str, Mapping[DType, tuple[float, int]]] = {
 """Scale and zero point that TensorFlow Lite's kernels demand of an operator's output."""
 
 
+def is_quantised(graph: Graph, node: Node) -> bool:
+    """Whether a node's first input or output is quantised."""
+    return any(
+        tensor is not None and tensor.quantization is not None
+        for tensor in (*graph.input_tensors(node)[:1], *graph.output_tensors(node)[:1])
+    )
+
+
 def fixed_output(node: Node, y: Tensor) -> Quantization | None:
     """The quantisation TFLite demands of a node's output, when the output has another one."""
     wanted = FIXED_OUTPUTS.get(node.op, {}).get(y.dtype)
@@ -50,18 +58,12 @@ class _Rewriter:
         self.tensors = dict(graph.tensors)
         self.nodes: list[Node] = []
         self._real: dict[str, str] = {}
-        self._taken = {node.name for node in graph.nodes} | set(graph.tensors)
+        self._names = Names({node.name for node in graph.nodes} | set(graph.tensors))
 
     def tensor(self, like: Tensor, label: str, dtype: DType, quant: Quantization | None) -> str:
         """A new computed tensor of another one's shape."""
-        name = self._fresh(f"{like.name}/{label}")
+        name = self._names.fresh(f"{like.name}/{label}")
         self.tensors[name] = Tensor(name, like.shape, dtype, quant)
-        return name
-
-    def _fresh(self, name: str) -> str:
-        while name in self._taken:
-            name += "'"
-        self._taken.add(name)
         return name
 
     def real(self, name: str) -> str:

@@ -31,6 +31,7 @@ from npuforge.graph.attrs import (
     TransposeConvAttrs,
 )
 from npuforge.graph.identity import first_difference
+from npuforge.graph.names import Names
 from npuforge.graph.ops import SCHEMAS, OpSchema, is_view, macs, schema
 from npuforge.graph.text import format_graph, short_name
 from npuforge.graph.types import NUMPY_TYPES, Array, Graph, Node, Quantization, Shape, Tensor
@@ -53,6 +54,7 @@ __all__ = [
     "HardSigmoidAttrs",
     "LeakyReluAttrs",
     "MatMulAttrs",
+    "Names",
     "NearestMode",
     "NoAttrs",
     "Node",

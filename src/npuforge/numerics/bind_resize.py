@@ -136,13 +136,14 @@ def _bilinear(
     elif node.contract in (Contract.TFLITE_REFERENCE, Contract.TFLITE_MICRO):
         require_types(node, (DType.INT8, DType.UINT8), x, y)
         require_same_scale(node, x, y)
+        params = {"channels": x.shape[3]}
         if x.dtype is DType.UINT8:
             # TensorFlow Lite's kernel for the older type works in single precision
             tables = [lite_lerp_table(attrs.coordinates, s, t) for _, s, t in sides]
-            kernel, params = "resize_bilinear_u8", {"channels": x.shape[3]}
+            kernel = "resize_bilinear_u8"
         else:
             tables = [fixed_lerp_table(attrs.coordinates, s, t) for _, s, t in sides]
-            kernel, params = "resize_bilinear_8_fixed", {"is_unsigned": 0}
+            kernel = "resize_bilinear_8_fixed"
     else:
         assert is_qlinear(node)
         require_types(node, (DType.INT8,), x, y)

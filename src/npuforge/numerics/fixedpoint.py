@@ -154,23 +154,13 @@ def inverse_square_root(value: int) -> tuple[int, int]:
         right += 1
     pairs = (31 - value.bit_length()) // 2 - 1
     right -= pairs
-    half = ((value << (2 * pairs)) >> 1) + 1 >> 1
-    x = 1 << 28
+    half = rounding_shift(np.array((value << (2 * pairs)) >> 1), 1)
+    x = np.array(1 << 28)
     for _ in range(5):
-        cube = _saturated(_high_mul(_high_mul(x, x), x) << 6)
-        x = _saturated((_high_mul(3 << 27, x) - _high_mul(half, cube)) << 3)
-    multiplier = _high_mul(x, 1518500250)  # sqrt(1/2)
+        cube = shift_left_saturated(doubling_high_mul(doubling_high_mul(x, x), x), 6)
+        step = doubling_high_mul(x, 3 << 27) - doubling_high_mul(half, cube)
+        x = shift_left_saturated(step, 3)
+    multiplier = int(doubling_high_mul(x, 1518500250))  # sqrt(1/2)
     if right < 0:
         return multiplier << -right, 0
     return multiplier, -right
-
-
-def _high_mul(a: int, b: int) -> int:
-    """`doubling_high_mul` of two plain numbers."""
-    product = a * b
-    total = product + ((1 << 30) if product >= 0 else 1 - (1 << 30))
-    return total >> 31 if total >= 0 else -((-total) >> 31)
-
-
-def _saturated(value: int) -> int:
-    return max(INT32_MIN, min(INT32_MAX, value))

@@ -1,6 +1,13 @@
 """The report room: documents for terminal, JSON and HTML."""
 
-from npuforge.report.bundle import json_bytes, new_folder, sha256, write_bundle, write_file
+from npuforge.report.bundle import (
+    check_writable,
+    json_bytes,
+    new_folder,
+    sha256,
+    write_bundle,
+    write_file,
+)
 from npuforge.report.documents import (
     SCHEMAS,
     analysis_document,
@@ -22,6 +29,7 @@ __all__ = [
     "SCHEMAS",
     "analysis_document",
     "check_document",
+    "check_writable",
     "cost_document",
     "graph_document",
     "html_report",

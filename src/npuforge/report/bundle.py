@@ -48,6 +48,16 @@ def new_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
         shutil.rmtree(work, ignore_errors=True)
 
 
+def check_writable(path: Path, *, replace: bool) -> None:
+    """Refuse a file that exists, unless it may be replaced, and a folder always.
+
+    Raises:
+        UsageError: there is something that must stay.
+    """
+    if path.is_dir() or (path.exists() and not replace):
+        raise UsageError("OUT-005", path=path)
+
+
 def write_file(path: Path, content: bytes) -> None:
     """Write a file so that it is either there completely or as it was before.
 

@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from npuforge.errors import UnsupportedError
+from npuforge.exporters.emission import Emission
 from npuforge.graph import Array, Graph, Node, Quantization, Shape, Tensor
 from npuforge.vocab import Activation, DType
 
-FORMAT = "ONNX"
 Layout = tuple[int, ...]
 CHANNELS_LAST: Layout = (0, 2, 3, 1)
 STORED = (DType.INT8, DType.UINT8)
@@ -45,31 +44,25 @@ class Stored:
     layout: Layout
 
 
-class Emitter:
+class Emitter(Emission):
     """Collects nodes and constants of an ONNX graph."""
 
+    format = "ONNX"
+
     def __init__(self, graph: Graph, opset: int) -> None:
-        self.graph = graph
+        super().__init__(graph)
         self.opset = opset
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self.transposes = 0
         self.values: dict[str, Stored] = {}
-        self._names = set(graph.tensors)
         self._moved: dict[tuple[str, Layout], str] = {}
         self._real: dict[str, str] = {}
         self._known: dict[tuple[str, Shape, bytes], str] = {}
         for name in graph.inputs:
             self.values[name] = Stored(name, identity(len(graph.tensors[name].shape)))
 
-    # --- names, constants, nodes ---
-
-    def fresh(self, name: str) -> str:
-        """A name nobody uses yet."""
-        while name in self._names:
-            name += "'"
-        self._names.add(name)
-        return name
+    # --- constants, nodes ---
 
     def constant(self, label: str, values: object, dtype: str = "int64") -> str:
         """An initializer; equal ones are stored once."""
@@ -78,7 +71,7 @@ class Emitter:
         array = np.array(values, dtype, order="C")
         key = (dtype, array.shape, array.tobytes())
         if key not in self._known:
-            name = self.fresh(label)
+            name = self.names.fresh(label)
             self._known[key] = name
             self.constants.append(numpy_helper.from_array(array, name))
         return self._known[key]
@@ -93,7 +86,7 @@ class Emitter:
 
     def step(self, node: Node, label: str, op: str, inputs: Sequence[str], **attrs: object) -> str:
         """Append a helper node of one of our nodes; returns the name of what it makes."""
-        name = self.fresh(f"{node.name}/{label}")
+        name = self.names.fresh(f"{node.name}/{label}")
         self.add(op, inputs, [name], **attrs)
         return name
 
@@ -123,7 +116,7 @@ class Emitter:
             # ONNX axis a of the result is ours with that number, which lies elsewhere now
             ours = {axis: i for i, axis in enumerate(layout)}
             perm = [value.layout[ours[axis]] for axis in range(len(layout))]
-            moved = self.fresh(f"{value.name}/transposed")
+            moved = self.names.fresh(f"{value.name}/transposed")
             self.add("Transpose", [value.name], [moved], perm=perm)
             self.transposes += 1
             self._moved[key] = moved
@@ -153,7 +146,7 @@ class Emitter:
         self, stored: str, dtype: DType, quant: Quantization, axis: int | None, target: str = ""
     ) -> str:
         """Append a DequantizeLinear; returns the name of the real numbers."""
-        name = target or self.fresh(f"{stored}/real")
+        name = target or self.names.fresh(f"{stored}/real")
         inputs = [stored, *self.grid(stored, dtype, quant)]
         self.add("DequantizeLinear", inputs, [name], axis=axis)
         return name
@@ -175,13 +168,13 @@ class Emitter:
         """The name under which an operator must write one of a node's outputs, before `finish`."""
         tensor = self.tensor(node.outputs[index])
         if tensor.quantization is not None:
-            return self.fresh(f"{tensor.name}/result")
+            return self.names.fresh(f"{tensor.name}/result")
         return self._own_name(tensor.name, layout)
 
     def _own_name(self, name: str, layout: Layout) -> str:
         # an output of the network leaves in our order, whatever it is made in
         if name in self.graph.outputs and layout != identity(len(layout)):
-            return self.fresh(f"{name}/made")
+            return self.names.fresh(f"{name}/made")
         return name
 
     def finish(self, node: Node, made: str, layout: Layout, index: int = 0) -> None:
@@ -235,12 +228,6 @@ class Emitter:
             stored = self.stored(name, identity(len(tensor.shape)))
             if stored != name:
                 self.add("Identity", [stored], [name])
-
-    # --- refusals ---
-
-    def refuse(self, node: Node, reason: str = "", code: str = "EXP-002") -> UnsupportedError:
-        """The error for a node that the format cannot express."""
-        return UnsupportedError(code, format=FORMAT, node=node.name, op=node.op, reason=reason)
 
 
 Handler = Callable[[Emitter, Node], None]

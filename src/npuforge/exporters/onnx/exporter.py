@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from npuforge.errors import UnsupportedError
-from npuforge.exporters.onnx.emitter import FORMAT, Emitter
+from npuforge.exporters.onnx.emitter import Emitter
 from npuforge.exporters.onnx.operators import HANDLERS
 from npuforge.graph import NUMPY_TYPES, Graph, Node, Tensor, verify
 from npuforge.vocab import Contract, DType
@@ -68,23 +67,11 @@ def _emit(emitter: Emitter, node: Node) -> None:
     graph = emitter.graph
     handler = HANDLERS.get(node.op)
     if handler is None:
-        raise UnsupportedError("EXP-001", format=FORMAT, node=node.name, op=node.op)
+        raise emitter.refuse(node, code="EXP-001")
     if node.contract not in _ALLOWED:
-        raise UnsupportedError(
-            "EXP-003",
-            format=FORMAT,
-            node=node.name,
-            op=node.op,
-            contract=node.contract,
-            wanted=Contract.ONNX_QLINEAR,
-        )
+        wanted = Contract.ONNX_QLINEAR
+        raise emitter.refuse(node, code="EXP-003", contract=node.contract, wanted=wanted)
     for tensor in graph.output_tensors(node):
         if tensor.quantization is not None and tensor.dtype not in (DType.INT8, DType.UINT8):
-            raise UnsupportedError(
-                "EXP-004",
-                format=FORMAT,
-                node=node.name,
-                op=node.op,
-                reason=f"{tensor.name} is {tensor.dtype}",
-            )
+            raise emitter.refuse(node, f"{tensor.name} is {tensor.dtype}", "EXP-004")
     handler(emitter, node)

@@ -139,7 +139,7 @@ def _fully_connected(emitter: Emitter, node: Node) -> None:
         return
     made = emitter.step(node, "rows", "Gemm", inputs, transB=1)
     if not plain:
-        linear, made = made, emitter.fresh(f"{node.name}/activated")
+        linear, made = made, emitter.names.fresh(f"{node.name}/activated")
         emitter.activate(attrs.activation, linear, made)
     if y.quantization is not None:
         made = _requantized(emitter, node, made, y)
@@ -156,7 +156,7 @@ def _flat(emitter: Emitter, node: Node, x: Tensor, source: str, depth: int) -> s
 
 def _requantized(emitter: Emitter, node: Node, real: str, like: Tensor) -> str:
     """Real numbers brought to a tensor's grid and back, between two steps of a node."""
-    stored = emitter.fresh(f"{real}/stored")
+    stored = emitter.names.fresh(f"{real}/stored")
     emitter.add("QuantizeLinear", [real, *emitter.grid(real, like.dtype, like.quant)], [stored])
     return emitter.dequantize(stored, like.dtype, like.quant, None)
 

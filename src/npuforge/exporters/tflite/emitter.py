@@ -7,24 +7,23 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from npuforge.errors import UnsupportedError
+from npuforge.exporters.emission import Emission
 from npuforge.exporters.tflite.records import Options, OutOperator, OutTensor
 from npuforge.exporters.tflite.versions import RESOURCE, TYPE_NUMBERS, operator_version
 from npuforge.graph import Array, Graph, Node, Quantization, Shape, Tensor
 from npuforge.vocab import DType
 
-FORMAT = "TFLite"
 
-
-class Emitter:
+class Emitter(Emission):
     """Collects the tensors and operators of a subgraph."""
 
+    format = "TFLite"
+
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+        super().__init__(graph)
         self.tensors: list[OutTensor] = []
         self.operators: list[OutOperator] = []
         self._numbers: dict[str, int] = {}
-        self._names: set[str] = set(graph.tensors)
         self._constants: dict[tuple[int, Shape, bytes], int] = {}
 
     # --- tensors ---
@@ -41,13 +40,6 @@ class Emitter:
         self.tensors.append(tensor)
         return len(self.tensors) - 1
 
-    def fresh(self, name: str) -> str:
-        """A tensor name nobody uses yet."""
-        while name in self._names:
-            name += "'"
-        self._names.add(name)
-        return name
-
     def constant(self, node: Node, label: str, values: object, dtype: DType = DType.INT32) -> int:
         """A parameter that the format wants as a tensor; equal ones are stored once."""
         array = np.ascontiguousarray(np.asarray(values, str(dtype)))
@@ -56,7 +48,7 @@ class Emitter:
         kind = TYPE_NUMBERS[dtype]
         key = (kind, array.shape, array.tobytes())
         if key not in self._constants:
-            name = self.fresh(f"{node.name}/{label}")
+            name = self.names.fresh(f"{node.name}/{label}")
             self._constants[key] = self._add(
                 OutTensor(name, array.shape, kind, None, raw_bytes(array, dtype))
             )
@@ -66,19 +58,23 @@ class Emitter:
         """A constant of a tensor's type and quantisation."""
         array = np.ascontiguousarray(np.asarray(values)).astype(str(like.dtype))
         tensor = Tensor(
-            self.fresh(f"{node.name}/{label}"), array.shape, like.dtype, like.quantization, array
+            self.names.fresh(f"{node.name}/{label}"),
+            array.shape,
+            like.dtype,
+            like.quantization,
+            array,
         )
         return self._add(out_tensor(tensor))
 
     def temporary(self, node: Node, label: str, like: Tensor, shape: Shape) -> int:
         """A computed tensor between two operators of one node."""
-        name = self.fresh(f"{node.name}/{label}")
+        name = self.names.fresh(f"{node.name}/{label}")
         kind = TYPE_NUMBERS[like.dtype]
         return self._add(OutTensor(name, shape, kind, like.quantization))
 
     def handle(self, variable: str) -> int:
         """A tensor that refers to a state variable."""
-        return self._add(OutTensor(self.fresh(f"{variable}/handle"), (), RESOURCE))
+        return self._add(OutTensor(self.names.fresh(f"{variable}/handle"), (), RESOURCE))
 
     # --- operators ---
 
@@ -104,12 +100,6 @@ class Emitter:
                 "CUSTOM", 1, tuple(inputs), tuple(outputs), custom=name, custom_options=options
             )
         )
-
-    # --- refusals ---
-
-    def refuse(self, node: Node, reason: str = "", code: str = "EXP-002") -> UnsupportedError:
-        """The error for a node that the format cannot express."""
-        return UnsupportedError(code, format=FORMAT, node=node.name, op=node.op, reason=reason)
 
 
 Handler = Callable[[Emitter, Node], None]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from npuforge.errors import UnsupportedError
-from npuforge.exporters.legal import fixed_output
-from npuforge.exporters.tflite.emitter import FORMAT, Emitter, out_tensor, raw_bytes
+from npuforge.exporters.legal import fixed_output, is_quantised
+from npuforge.exporters.tflite.emitter import Emitter, out_tensor, raw_bytes
 from npuforge.exporters.tflite.file import write_tflite
 from npuforge.exporters.tflite.movement import (
     blocks_of,
@@ -72,45 +71,28 @@ def _emit(emitter: Emitter, graph: Graph, position: int) -> int:
         emit_blocks(emitter, three, *blocks)
         return 3
     node = graph.nodes[position]
-    _check_contract(graph, node)
+    _check_contract(emitter, node)
     handler = HANDLERS.get(node.op)
     if handler is None:
-        raise UnsupportedError("EXP-001", format=FORMAT, node=node.name, op=node.op)
+        raise emitter.refuse(node, code="EXP-001")
     handler(emitter, node)
     return 1
 
 
-def _check_contract(graph: Graph, node: Node) -> None:
+def _check_contract(emitter: Emitter, node: Node) -> None:
     """A file cannot state a contract: whoever reads it computes as its format does."""
-    quantised = any(
-        tensor is not None and tensor.quantization is not None
-        for tensor in (*graph.input_tensors(node)[:1], *graph.output_tensors(node)[:1])
-    )
-    allowed = _LITE if quantised else (*_LITE, Contract.FLOAT32)
+    graph = emitter.graph
+    allowed = _LITE if is_quantised(graph, node) else (*_LITE, Contract.FLOAT32)
     if node.contract not in allowed:
-        raise UnsupportedError(
-            "EXP-003",
-            format=FORMAT,
-            node=node.name,
-            op=node.op,
-            contract=node.contract,
-            wanted=Contract.TFLITE_REFERENCE,
-        )
+        contract = Contract.TFLITE_REFERENCE
+        raise emitter.refuse(node, code="EXP-003", contract=node.contract, wanted=contract)
     for tensor in graph.output_tensors(node)[:1]:
         wanted = fixed_output(node, tensor)
         if wanted is not None:
             reason = f"{tensor.name} must have scale {wanted.s} and zero point {wanted.z}"
-            raise UnsupportedError(
-                "EXP-012", format=FORMAT, node=node.name, op=node.op, reason=reason
-            )
+            raise emitter.refuse(node, reason, "EXP-012")
     if node.contract is Contract.EXACT and uses_uint8_rescaling(graph, node):
-        raise UnsupportedError(
-            "EXP-002",
-            format=FORMAT,
-            node=node.name,
-            op=node.op,
-            reason="uint8 parts of other scales are rescaled there, not copied",
-        )
+        raise emitter.refuse(node, "uint8 parts of other scales are rescaled there, not copied")
 
 
 def _initialisation(graph: Graph) -> OutSubgraph:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from npuforge.graph import Array
+from npuforge.graph import Array, Names
 from npuforge.importers.onnx.records import AttrValue, RawNode, RawOnnx
 
 MICROSOFT = "com.microsoft"
@@ -76,8 +76,8 @@ class _Expansion:
     def __init__(self, model: RawOnnx) -> None:
         self.constants: dict[str, Array] = dict(model.constants)
         self.nodes: list[RawNode] = []
-        self._taken = {name for node in model.nodes for name in (*node.inputs, *node.outputs)}
-        self._taken.update(self.constants)
+        used = {name for node in model.nodes for name in (*node.inputs, *node.outputs)}
+        self._names = Names(used | set(self.constants))
         # dequantised operands, by their three inputs: one node for all readers
         self._real: dict[tuple[str, ...], str] = {}
 
@@ -98,7 +98,7 @@ class _Expansion:
         if form.bias is not None and (bias := self._input(node, form.bias)):
             scale = self._bias_scale(node, operands)
             reals.append(self._dequantized(node, (bias, scale, ""), 0))
-        result = self._fresh(f"{node.outputs[0]}/real")
+        result = self._names.fresh(f"{node.outputs[0]}/real")
         attrs = {key: value for key, value in node.attrs.items() if key != "channels_last"}
         if node.attrs.get("channels_last"):
             raise ValueError(f"{node.name} is channels last")
@@ -117,7 +117,7 @@ class _Expansion:
     def _bias_scale(self, node: RawNode, operands: Sequence[tuple[str, ...]]) -> str:
         """The scale of an int32 bias: input scale times weight scale."""
         scales = [self.constants[operand[1]].astype(np.float32).reshape(-1) for operand in operands]
-        name = self._fresh(f"{node.name}/bias_scale")
+        name = self._names.fresh(f"{node.name}/bias_scale")
         product = scales[0] * scales[1]
         self.constants[name] = product.reshape(()) if product.size == 1 else product
         return name
@@ -126,7 +126,7 @@ class _Expansion:
         known = self._real.get(operand)
         if known is not None:
             return known
-        name = self._fresh(f"{operand[0]}/real")
+        name = self._names.fresh(f"{operand[0]}/real")
         inputs = [item for item in operand if item]
         self._add(node, "DequantizeLinear", inputs, name, {"axis": axis})
         self._real[operand] = name
@@ -143,9 +143,3 @@ class _Expansion:
         name = f"{node.name}/{op}" if op != FORMS[node.op].op else node.name
         index = len(self.nodes)
         self.nodes.append(RawNode(index, name, op, "", tuple(inputs), (output,), attrs))
-
-    def _fresh(self, name: str) -> str:
-        while name in self._taken:
-            name += "'"
-        self._taken.add(name)
-        return name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ FOLD_LIMIT = 1 << 22
 """Largest tensor, in elements, that is computed while reading."""
 
 
-class Context:
+class Context(ABC):
     """What a handler may use of the importer."""
 
     tensors: dict[str, Tensor]
@@ -25,25 +26,25 @@ class Context:
     states: dict[str, Array]
     resources: dict[int, str]
 
+    @abstractmethod
     def subgraph(self, index: int) -> RawSubgraph | None:
         """Another subgraph of the file; None when there is none with this number."""
-        raise NotImplementedError
 
+    @abstractmethod
     def quantization(self, raw: RawTensor) -> Quantization | None:
         """The scales of a tensor of any subgraph."""
-        raise NotImplementedError
 
+    @abstractmethod
     def name_of(self, index: int) -> str | None:
         """Name of a tensor by its number; None for an absent optional one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def refuse(self, op: RawOperator, reason: str) -> NpuforgeError:
         """The error for an operator that is sound but not taken."""
-        raise NotImplementedError
 
+    @abstractmethod
     def damaged(self, op: RawOperator, reason: str) -> NpuforgeError:
         """The error for an operator that contradicts itself."""
-        raise NotImplementedError
 
     def inputs(self, op: RawOperator, least: int) -> list[Tensor | None]:
         """The tensors an operator reads; at least `least` of them are there."""
