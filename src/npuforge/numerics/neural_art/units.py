@@ -76,7 +76,8 @@ def exact_sums(x: Ints, w: Ints, stride: Pair, dilation: Pair, out: Pair, depthw
     # products of 9 and 8 bits: below 2^24 single precision adds without error
     real = np.float32 if depth * 255 * 128 < 1 << 24 else np.float64
     product = columns_matrix.astype(real) @ w.reshape(w.shape[0], -1).T.astype(real)
-    return product.astype(np.int64).reshape(*out, w.shape[0])
+    sums: Ints = product.astype(np.int64).reshape(*out, w.shape[0])
+    return sums
 
 
 def accumulated(
