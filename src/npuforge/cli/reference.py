@@ -128,7 +128,7 @@ def contracts_page() -> str:
     from npuforge import vocab
 
     source = inspect.getsource(vocab.Contract)
-    pairs = re.findall(r'= "(\w+)"\n\s+"""(.*?)"""', source, re.DOTALL)
+    pairs = re.findall(r'= "([\w@.]+)"\n\s+"""(.*?)"""', source, re.DOTALL)
     lines = [
         "# Contracts",
         "",
