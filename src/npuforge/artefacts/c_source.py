@@ -7,7 +7,7 @@ the list of enclosing frames of each event.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -235,11 +235,19 @@ class _Reader:
 
     # -- file level
 
-    def _top(self, node: Node, frames: tuple[Frame, ...], depth: int) -> None:
+    def _top(
+        self,
+        node: Node,
+        frames: tuple[Frame, ...],
+        depth: int,
+        skip: Collection[int] = (),
+    ) -> None:
         if depth > MAX_DEPTH:
             return
         for child in node.named_children:
             kind = child.type
+            if child.id in skip:
+                continue
             if kind == "function_definition":
                 self._function(child, frames)
             elif kind == "declaration":
@@ -293,18 +301,12 @@ class _Reader:
                 }
                 inner = frames if taken else (*frames, frame)
                 if top:
-                    self._arm_top(current, inner, depth, skip)
+                    self._top(current, inner, depth + 1, skip)
                 else:
                     for child in current.named_children:
                         if child.id not in skip:
                             self._statement(child, inner, depth + 1)
             current, arm = other, arm + 1
-
-    def _arm_top(self, node: Node, frames: tuple[Frame, ...], depth: int, skip: set[int]) -> None:
-        class _Arm:
-            named_children = [child for child in node.named_children if child.id not in skip]
-
-        self._top(_Arm, frames, depth + 1)  # type: ignore[arg-type]
 
     def _pp_condition(self, node: Node) -> str:
         if node.type in ("preproc_ifdef", "preproc_elifdef"):
