@@ -262,9 +262,8 @@ def main() -> int:
         run_model(path, rows)
     right = sum(row[7] == "right" for row in rows)
     columns = ("model", "fault", "cause", "named", "detail", "distance", "tried", "verdict", "")
-    report(
-        "Triage", columns, rows, options.json, faults=len(rows), right=right, share=f"{right / len(rows):.1%}",
-    )  # fmt: skip
+    share = f"{right / len(rows):.1%}"
+    report("Triage", columns, rows, options.json, faults=len(rows), right=right, share=share)
     return 0 if right >= 0.9 * len(rows) else 1
 
 

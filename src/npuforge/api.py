@@ -28,6 +28,7 @@ from npuforge.boards import (
 )
 from npuforge.cost import NpuCost, npu_cost
 from npuforge.doctor import RULES, Diagnosis, Rule, collect, diagnose
+from npuforge.doctor.triage import Triage, read_recorded, triage
 from npuforge.errors import ToolError, UsageError
 from npuforge.exporters import Conversion, convert, format_of
 from npuforge.firmware import KnownAnswer, Network, capture_order, identifier, project_files
@@ -699,3 +700,29 @@ def explain_finding(name: str) -> tuple[Rule, ...]:
     if not found:
         raise UsageError("DOC-003", id=name)
     return found
+
+
+def triage_recording(
+    model: PathLike,
+    recorded: PathLike,
+    *,
+    image_range: str | None = None,
+    fix_shape: Sequence[str] = (),
+    tick: Tick = lambda _: None,
+) -> Triage:
+    """Name what makes a deployed network give the outputs that were recorded.
+
+    Args:
+        model: the network that was deployed.
+        recorded: npz with the right inputs (``input``), the device's outputs (``output``) and,
+            where it was recorded, its input buffer (``device_input``); or a serial dump.
+        image_range: what black and white are to the network; guessed when None.
+        fix_shape: see `run_model`.
+        tick: told what is being tried.
+
+    Raises:
+        NpuforgeError: the network or the recording cannot be used.
+    """
+    graph = load_graph(model, None, fix_shape)
+    chosen = parse_image_range(image_range)
+    return triage(graph, read_recorded(Path(recorded), graph, chosen), chosen, tick)
