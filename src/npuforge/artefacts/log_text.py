@@ -22,7 +22,7 @@ MAX_LINE = 2000
 """Characters of a line that readers look at; a longer line is cut."""
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-_])")
-MAX_TEMPLATES = 8000
+MAX_TEMPLATES = 4000
 """Different lines, numbers aside, that a reader classifies; a log with more is noise by then."""
 
 _NUMBER = re.compile(r"(?<![A-Za-z_])(?:0x0*[1-9a-fA-F][0-9a-fA-F]*|\d*[1-9]\d*)")
@@ -106,7 +106,7 @@ class LogText:
             return True
         return literal.encode().translate(None, _DIGITS) in self._shapes
 
-    def lines_with(self, literals: Iterable[str], limit: int = 12_000) -> list[int]:
+    def lines_with(self, literals: Iterable[str], limit: int = 8_000) -> list[int]:
         """Numbers of the lines that hold one of some literals, ascending.
 
         Args:

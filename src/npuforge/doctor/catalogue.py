@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from npuforge.doctor import checks_memory
+from npuforge.doctor import (
+    checks_board_log,
+    checks_driver,
+    checks_fault,
+    checks_memory,
+    checks_signatures,
+    checks_tool_log,
+)
 from npuforge.doctor.findings import Check, Diagnosis, Finding, Rule, order
 from npuforge.doctor.project import Project
 
-CHECKS: tuple[Check, ...] = (*checks_memory.CHECKS,)
+CHECKS: tuple[Check, ...] = (
+    *checks_memory.CHECKS,
+    checks_signatures.CHECK,
+    checks_tool_log.CHECK,
+    checks_board_log.CHECK,
+    checks_fault.CHECK,
+    checks_driver.CHECK,
+)
 
 
 def _rules() -> Mapping[str, Rule]:
