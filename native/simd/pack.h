@@ -18,7 +18,7 @@ struct Packed {
     nf_prepared prepared = {};
     std::size_t scratch_bytes = 0;
     std::vector<std::int16_t> weights;
-    std::vector<std::int32_t> depthwise_weights, bias, multiplier, shift;
+    std::vector<std::int32_t> bias, multiplier, shift, round, runs;
     std::vector<float> scale;
     std::vector<double> scale_wide;
 };
