@@ -1,4 +1,4 @@
-"""Sums, products, means and pools of every kernel variant yield the bytes of the portable kernels."""
+"""Sums, products, means and pools of every kernel variant: the bytes of the portable kernels."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def operand_pairs(draw: st.DrawFn) -> tuple[list[tuple[np.ndarray, View]], View]
             return rng.choice(np.array([-128, -127, 0, 127], np.int8), shape)
         return rng.integers(-128, 128, shape).astype(np.int8)
 
-    n, h, w, c = full
+    h, w, c = full[1:]
     gap = draw(st.integers(0, 3))
     row = w * (c + gap)
     y = View.strided(full, (h * row, row, c + gap, 1), 1)
