@@ -92,7 +92,7 @@ void Program::choose(nf_step &step, const nf_kernel_entry &kernel, const nf_simd
     if (!packed)
         return;
     step.run = packed->run;
-    step.params = &packed->prepared;
+    step.params = packed->params;
     packed_.push_back(std::move(packed));
 }
 

@@ -20,9 +20,18 @@ static const int32_t order[2 * LANES] = {0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 1
 #define v_store(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
 #define v_set1 _mm256_set1_epi32
 #define v_zero _mm256_setzero_si256
+#define v_add _mm256_add_epi32
+#define v_sub _mm256_sub_epi32
+#define v_pairs _mm256_madd_epi16
+#define v_shift_left(v, count) _mm256_sll_epi32(v, _mm_cvtsi32_si128(count))
 #define v_dot(acc, x, w) _mm256_add_epi32(acc, _mm256_madd_epi16(x, w))
 #define v_interleave_low _mm256_unpacklo_epi16
 #define v_interleave_high _mm256_unpackhi_epi16
+
+#define b_load(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
+#define b_set1(x) _mm_set1_epi8((char)(x))
+#define b_max _mm_max_epi8
+#define b_min _mm_min_epi8
 
 /* 16 signed bytes as int16. */
 NF_INLINE V v_widen(const uint8_t *p)
@@ -61,16 +70,40 @@ NF_INLINE V requantize(V v, V multiplier, V shift)
 
 /* The same from a doubled accumulator below 2^31: the high word of the product is the result of the
  * multiplication, and half away from zero is adding one less for a negative number. */
-NF_INLINE V requantize_right(V doubled, const nf_prepared *q, int32_t o)
+NF_INLINE V high_product(V doubled, V multiplier, V odd_multiplier)
 {
     const V half = _mm256_set1_epi64x((int64_t)1 << 31);
-    const V even = _mm256_add_epi64(_mm256_mul_epi32(doubled, v_load(q->multiplier + o)), half);
+    const V even = _mm256_add_epi64(_mm256_mul_epi32(doubled, multiplier), half);
     const V odd = _mm256_add_epi64(
-        _mm256_mul_epi32(_mm256_srli_epi64(doubled, 32), v_load(q->multiplier + o + 1)), half);
-    const V high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
-    const V nudged = _mm256_add_epi32(_mm256_add_epi32(high, v_load(q->round + o)),
-                                      _mm256_srai_epi32(high, 31));
+        _mm256_mul_epi32(_mm256_srli_epi64(doubled, 32), odd_multiplier), half);
+    return _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
+}
+
+NF_INLINE V requantize_right(V doubled, const nf_prepared *q, int32_t o)
+{
+    const V high =
+        high_product(doubled, v_load(q->multiplier + o), v_load(q->multiplier + o + 1));
+    const V nudged = v_add(v_add(high, v_load(q->round + o)), _mm256_srai_epi32(high, 31));
     return _mm256_srav_epi32(nudged, v_load(q->shift + o));
+}
+
+/* The same by one multiplier; a shift of 0 rounds nothing. */
+typedef struct uniform {
+    V multiplier, round, shift, sign;
+} uniform;
+
+NF_INLINE uniform spread(const nf_simd_scaling *s)
+{
+    const uniform u = {v_set1(s->multiplier), v_set1(s->round), v_set1(s->shift),
+                       v_set1(s->shift > 0 ? -1 : 0)};
+    return u;
+}
+
+NF_INLINE V v_requantize_uniform(V doubled, const uniform *u)
+{
+    const V high = high_product(doubled, u->multiplier, u->multiplier);
+    const V sign = _mm256_and_si256(_mm256_srai_epi32(high, 31), u->sign);
+    return _mm256_srav_epi32(v_add(v_add(high, u->round), sign), u->shift);
 }
 
 /* Half away from zero, as nf_round_half_away_wide. */
@@ -108,20 +141,25 @@ NF_INLINE V rescale(const nf_prepared *q, V acc, int32_t o)
                                              : rescale_other(q, acc, o);
 }
 
-NF_INLINE B bytes_of(const nf_params_conv2d_s8 *p, V words)
+/* int16 to bytes. Saturating on the way changes nothing: such a value is clamped to the same end
+ * of the range. */
+NF_INLINE B bytes_of(V words, int32_t offset, int32_t low, int32_t high)
 {
-    words = _mm256_adds_epi16(words, v_set1_16(p->out_offset));
-    words = _mm256_min_epi16(_mm256_max_epi16(words, v_set1_16(p->act_min)),
-                             v_set1_16(p->act_max));
+    words = _mm256_adds_epi16(words, v_set1_16(offset));
+    words = _mm256_min_epi16(_mm256_max_epi16(words, v_set1_16(low)), v_set1_16(high));
     return _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
 }
 
-/* The bytes of 2 * LANES accumulators in `order`. Saturating to int16 on the way changes nothing:
- * such a value is clamped to the same end of the range. */
+/* 2 * LANES values in `order` as bytes, plus an offset and clamped. */
+NF_INLINE B v_pack(V a, V b, int32_t offset, int32_t low, int32_t high)
+{
+    return bytes_of(_mm256_packs_epi32(a, b), offset, low, high);
+}
+
 NF_INLINE B v_finish(const nf_prepared *q, V a, V b, int32_t o)
 {
-    return bytes_of(&q->window,
-                    _mm256_packs_epi32(rescale(q, a, o), rescale(q, b, o + LANES)));
+    return v_pack(rescale(q, a, o), rescale(q, b, o + LANES), q->window.out_offset,
+                  q->window.act_min, q->window.act_max);
 }
 
 /* The bytes of LANES accumulators in natural order, in the lower half. */
@@ -130,7 +168,8 @@ NF_INLINE B v_finish_half(const nf_prepared *q, V a, int32_t o)
     const V y = rescale(q, a, o);
     const __m128i words =
         _mm_packs_epi32(_mm256_castsi256_si128(y), _mm256_extracti128_si256(y, 1));
-    return bytes_of(&q->window, _mm256_set_m128i(words, words));
+    return bytes_of(_mm256_set_m128i(words, words), q->window.out_offset, q->window.act_min,
+                    q->window.act_max);
 }
 
 NF_INLINE void v_store_bytes(uint8_t *p, int32_t held, B bytes)

@@ -1,6 +1,7 @@
 /* The kernels of one instruction set, over the vector words its source file defines first:
  * V, B, LANES, GROUP, NAME, VARIANT, order, v_load, v_store, v_set1, v_zero, v_dot, v_widen,
- * v_interleave_low, v_interleave_high, v_total, v_finish, v_finish_half, v_store_bytes. */
+ * v_interleave_low, v_interleave_high, v_total, v_finish, v_finish_half, v_store_bytes and those of
+ * elementwise.h. */
 #include <string.h>
 
 #include "../../runtime/src/view.h"
@@ -221,5 +222,7 @@ static void lone_product(const nf_view *v, const void *params)
     }
 }
 
-const nf_simd_variant VARIANT = {NAME,   LANES,     GROUP,       order,
-                                 conv2d, depthwise, lone_product};
+#include "elementwise.h"
+
+const nf_simd_variant VARIANT = {NAME,         LANES, GROUP, order, conv2d, depthwise,
+                                 lone_product, add,   mul,   mean,  max_pool};

@@ -268,7 +268,7 @@ std::unique_ptr<Packed> pack(const nf_simd_variant &variant, const nf_kernel_ent
         if (std::string(known.kernel) == kernel.name)
             family = &known;
     if (!family)
-        return nullptr;
+        return pack_elementwise(variant, kernel.name, step, views);
     const int y = family->scale == Scale::fixed ? 5 : 4;
     if (step.operand_count != y + 1)
         return nullptr;
@@ -278,7 +278,7 @@ std::unique_ptr<Packed> pack(const nf_simd_variant &variant, const nf_kernel_ent
 
     auto made = std::make_unique<Packed>();
     nf_prepared &q = made->prepared;
-    q.params = step.params;
+    made->params = &q;
     q.y_operand = y;
     q.repeat = 1;
     q.x = *views[0].shape;

@@ -25,7 +25,6 @@ typedef enum nf_simd_rescale {
 /* Arrays of one value an output channel hold blocks of 2 * lanes channels, in the order of
  * nf_simd_variant.order, the rest zeros; an array may be read `lanes` elements past its end. */
 typedef struct nf_prepared {
-    const void *params;        /* of the portable kernel */
     nf_params_conv2d_s8 window;
     nf_shape x, y;             /* a fully connected layer is a 1 x 1 convolution of one row */
     const void *weights;       /* int16 packed, see nf_simd_variant; int8 rows of a lone product */
@@ -45,15 +44,35 @@ typedef struct nf_prepared {
     int32_t y_operand;
 } nf_prepared;
 
+/* nf_requantize by one multiplier where the shift goes right, `round` is half of its unit. */
+typedef struct nf_simd_scaling {
+    int32_t multiplier, round, shift;
+} nf_simd_scaling;
+
+/* Where the rows of an operand begin, in bytes; `step` 0 repeats the first element of a row. */
+typedef struct nf_simd_rows {
+    ptrdiff_t start;
+    int32_t stride[3], step;
+} nf_simd_rows;
+
+/* Sums and products of two int8 tensors, over rows as long as the strides of all three allow. */
+typedef struct nf_prepared_binary {
+    int32_t size[3], count;
+    nf_simd_rows a, b, y;
+    nf_simd_scaling scale_a, scale_b, scale_y;
+    int32_t a_offset, b_offset, left_shift, subtract, out_offset, act_min, act_max;
+} nf_prepared_binary;
+
 /* One instruction set. Convolution weights are packed as [block][run][step][channels][group] of
  * int16, where a block is 2 * lanes channels in `order`, or `lanes` in natural order when no more
  * are left; depthwise weights as [block][pair of taps][2 * lanes channels in `order`][2].
- * `lone_product` is a fully connected layer of one row with weights as they are. */
+ * `lone_product` is a fully connected layer of one row with weights as they are. `add` and `mul` take
+ * an nf_prepared_binary, `mean` and `max_pool` the parameters of the portable kernel. */
 typedef struct nf_simd_variant {
     const char *name;
     int32_t lanes, group;
     const int32_t *order;
-    nf_kernel_fn conv2d, depthwise, lone_product;
+    nf_kernel_fn conv2d, depthwise, lone_product, add, mul, mean, max_pool;
 } nf_simd_variant;
 
 #ifdef NF_SIMD_X86
