@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npuforge.accelerators.neural_art.epochs import ACTIV, ARITH, CONVACC, POOL, Epoch, epochs
-from npuforge.accelerators.neural_art.operations import Part, convolution, operations, slices
+from npuforge.accelerators.neural_art.lowering import slices
+from npuforge.accelerators.neural_art.operations import Part, convolution, operations
 from npuforge.accelerators.neural_art.placement import place_node
 from npuforge.accelerators.protocol import PlacementKind
 from npuforge.artefacts.ec_blob import read_blob

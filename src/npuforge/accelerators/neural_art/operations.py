@@ -13,18 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from npuforge.accelerators.neural_art.lowering import BATCH, BATCH_WIDE, MAX_CHAIN, slices
 from npuforge.accelerators.neural_art.placement import NpuPlacement, kernel_parts
 from npuforge.accelerators.protocol import PlacementKind
 from npuforge.graph import Graph, Node, Tensor
 from npuforge.graph import attrs as at
 from npuforge.vocab import Activation
 
-CHAIN = 4
-"""CONVACC units, and the longest chain of them."""
-DEEP_BATCH = 128
-"""Input channels of one CONVACC in deep 1x1 mode."""
-WIDE_BATCH = 24
-"""The same where the zero point needs 9 bits, and in normal 1x1 mode."""
 DEEP_CHANNELS = 25
 """Fewest input channels for which deep 1x1 mode was seen (32); 24 and below ran in normal mode."""
 NORMAL_PIXELS = 3600
@@ -97,16 +92,6 @@ def divisor(count: int, limit: int) -> int:
     return next(n for n in range(min(count, limit), 0, -1) if count % n == 0)
 
 
-def slices(channels: int, batch: int) -> tuple[int, int]:
-    """Passes and chain for equal slices of input channels up to `batch`: fewest passes first."""
-    for passes in range(1, channels + 1):
-        for chain in range(1, CHAIN + 1):
-            count = passes * chain
-            if channels % count == 0 and channels // count <= batch:
-                return passes, chain
-    return channels, 1
-
-
 @dataclass(frozen=True)
 class Convolution:
     """How one convolution is spread over CONVACC units.
@@ -140,7 +125,7 @@ def convolution(graph: Graph, node: Node) -> Convolution:
     outputs = graph.output_tensors(node)[0].shape[-1]
     if node.op in ("fully_connected", "matmul"):
         inputs = weights.shape[-1] if node.op == "fully_connected" else weights.shape[0]
-        passes, _ = slices(inputs, DEEP_BATCH)
+        passes, _ = slices(inputs, BATCH)
         kernels = divisor(outputs, KERNELS_1X1)
         return Convolution(1, passes, inputs // passes, kernels, True, 1)
     height, width = source.shape[1:3]
@@ -156,15 +141,15 @@ def convolution(graph: Graph, node: Node) -> Convolution:
         deep = not wide and channels >= DEEP_CHANNELS
         slow = -(-channels // 3) > kernels and height * width >= NORMAL_PIXELS
         if deep and not slow:
-            passes, chain = slices(channels, DEEP_BATCH)
+            passes, chain = slices(channels, BATCH)
         else:
             deep = False
-            batch = min(WIDE_BATCH, max(LINE // width, 1))
+            batch = min(BATCH_WIDE, max(LINE // width, 1))
             passes, chain = slices(channels, batch if channels <= batch else 16)
-            if channels > batch and channels % (CHAIN * WIDE_BATCH) == 0:
-                passes, chain = slices(channels, WIDE_BATCH)
+            if channels > batch and channels % (MAX_CHAIN * BATCH_WIDE) == 0:
+                passes, chain = slices(channels, BATCH_WIDE)
         return Convolution(chain, passes, channels // (passes * chain), kernels, deep, 1)
-    passes, chain = slices(channels, min(max(LINE // width, 1), WIDE_BATCH))
+    passes, chain = slices(channels, min(max(LINE // width, 1), BATCH_WIDE))
     kernels = divisor(outputs, 4 if wide else 8)
     return Convolution(chain, passes, channels // (passes * chain), kernels, False, parts)
 
@@ -219,7 +204,7 @@ class _Builder:
         once = single and ((depthwise and unit.kernels == unit.batch) or outputs == unit.kernels)
         loop = 2 if unit.passes > 1 and len(shape) == 4 and shape[1] * shape[2] > 1 else 0
         steps: list[tuple[Part, dict[str, int]]] = [
-            (Part.CONV, {"convacc": min(CHAIN, unit.chain * unit.parts), "engines": 1 + loop,
+            (Part.CONV, {"convacc": min(MAX_CHAIN, unit.chain * unit.parts), "engines": 1 + loop,
                          "batch": unit.batch if single else -1, "once": int(once),
                          "gives": unit.kernels})
         ]  # fmt: skip
