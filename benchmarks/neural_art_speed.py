@@ -12,12 +12,12 @@ import sys
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
-import numpy as np  # noqa: E402
-from common import arguments, median_seconds, model_files, report  # noqa: E402
+import numpy as np
+from common import arguments, median_seconds, model_files, report
 
-from npuforge import api  # noqa: E402
-from npuforge.graph import macs  # noqa: E402
-from npuforge.numerics import random_inputs  # noqa: E402
+from npuforge import api
+from npuforge.graph import macs
+from npuforge.numerics import random_inputs
 
 NETWORKS = (
     "mobilenet_v2_1.0_224_int8",
