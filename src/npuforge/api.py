@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from npuforge.accelerators.neural_art.lowering import conv_choices
 from npuforge.artefacts.ec_blob import read_blob, write_blob
 from npuforge.aton import assemble, disassemble, epochs_of
 from npuforge.boards import (
@@ -26,6 +27,7 @@ from npuforge.boards import (
     missing_tools,
 )
 from npuforge.cost import NpuCost, npu_cost
+from npuforge.doctor import RULES, Diagnosis, Rule, collect, diagnose
 from npuforge.errors import ToolError, UsageError
 from npuforge.exporters import Conversion, convert, format_of
 from npuforge.firmware import KnownAnswer, Network, capture_order, identifier, project_files
@@ -34,6 +36,7 @@ from npuforge.importers import Shapes, load_model, read_model_bytes
 from npuforge.mapping import NpuMapping, map_to_npu
 from npuforge.messages import text
 from npuforge.numerics import Executor, random_inputs, with_contract
+from npuforge.numerics.neural_art import CONTRACTS, NeuralArtExecutor, grade, with_neural_art
 from npuforge.pipeline import PlannedModel, System, plan_system
 from npuforge.report import check_writable, new_folder, write_file
 from npuforge.report.deployment import deployment_files, write_deployment
@@ -95,7 +98,16 @@ def load_graph(
     """Read a model, fix its free dimensions and put it under a contract, if one is named."""
     graph = load_model(model, parse_shapes(fix_shape))
     chosen = parse_contract(contract)
+    if chosen in CONTRACTS:
+        return with_neural_art(graph, chosen)
     return graph if chosen is None else with_contract(graph, chosen)
+
+
+def make_executor(graph: Graph, *, capture: bool = False) -> Executor | NeuralArtExecutor:
+    """The executor of a graph: the NPU's arithmetic when a node is under a neural_art contract."""
+    if any(node.contract in CONTRACTS for node in graph.nodes):
+        return NeuralArtExecutor(graph, conv_choices(graph))
+    return Executor(graph, capture=capture)
 
 
 def run_model(
@@ -160,7 +172,7 @@ def run_samples(
 ) -> dict[str, Array]:
     """Run a graph on samples; see `run_model`."""
     wanted = _wanted(graph, capture)
-    executor = Executor(graph, capture=len(wanted) > len(graph.outputs))
+    executor = make_executor(graph, capture=len(wanted) > len(graph.outputs))
     results = []
     for number, sample in enumerate(samples.samples):
         executor.run(sample)
@@ -217,7 +229,27 @@ def run_document(
         "samples": samples,
         "output": None if output is None else str(output),
         "tensors": tensors,
+        "evidence": evidence(graph),
     }
+
+
+def evidence(graph: Graph) -> list[dict[str, str]]:
+    """Per node, how well it is proved that its arithmetic is the NPU's; empty for other contracts.
+
+    Grades: A equal to outputs of a board, B compiled networks agree, C forced by the register
+    header or by consistency, D best guess or the model file's rule in place of a CPU library.
+    """
+    if all(node.contract not in CONTRACTS for node in graph.nodes):
+        return []
+    return [
+        {
+            "node": node.name,
+            "op": node.op,
+            "contract": str(node.contract),
+            "grade": str(grade(graph, node)),
+        }
+        for node in graph.nodes
+    ]
 
 
 def convert_model(
@@ -642,3 +674,28 @@ def iter_targets() -> Iterator[Target]:
     """All targets that come with npuforge."""
     for name in target_names():
         yield load_target(name)
+
+
+def diagnose_project(paths: Iterable[PathLike]) -> Diagnosis:
+    """Find what is wrong in the files of a deployment (`npuforge doctor`).
+
+    Args:
+        paths: folders and files in any mix: sources, linker scripts, ELF, logs, reports, models.
+
+    Raises:
+        UsageError: DOC-001 when a path does not exist.
+    """
+    return diagnose(collect(Path(path) for path in paths))
+
+
+def explain_finding(name: str) -> tuple[Rule, ...]:
+    """Rules by id (K11-no-reset) or family (K11).
+
+    Raises:
+        UsageError: DOC-003 when there is none.
+    """
+    wanted = name.lower()
+    found = tuple(r for r in RULES.values() if wanted in (r.id.lower(), r.family.lower()))
+    if not found:
+        raise UsageError("DOC-003", id=name)
+    return found
