@@ -32,12 +32,15 @@ NB_MODULE(_native, m)
         },
         "Names and parameter fields of all kernels, in the order of their numbers.");
 
+    m.def("variants", &npuforge::variant_names,
+          "Kernel variants this machine can run, the preferred one first.");
+
     nb::class_<Program>(m, "Program")
         .def(
             "__init__",
             [](Program *self, Int32 kernels, Int32 nodes, Int32 operand_start, Operands operands,
                Int32 param_start, Int32 params, Bytes constants,
-               const std::vector<std::size_t> &space_bytes) {
+               const std::vector<std::size_t> &space_bytes, const std::string &variant) {
                 const std::size_t steps = kernels.shape(0);
                 if (nodes.shape(0) != steps || operand_start.shape(0) != steps + 1 ||
                     param_start.shape(0) != steps + 1)
@@ -47,14 +50,16 @@ NB_MODULE(_native, m)
                                               operands.shape(0), operand_start.data(),
                                               params.data(),   params.shape(0),
                                               param_start.data()};
-                new (self) Program(arrays, constants.data(), constants.shape(0), space_bytes);
+                new (self) Program(arrays, constants.data(), constants.shape(0), space_bytes,
+                                   variant);
             },
             nb::arg("kernels"), nb::arg("nodes"), nb::arg("operand_start"), nb::arg("operands"),
             nb::arg("param_start"), nb::arg("params"), nb::arg("constants"),
-            nb::arg("space_bytes"))
+            nb::arg("space_bytes"), nb::arg("variant") = "")
         .def("run", &Program::run, nb::arg("first"), nb::arg("count"),
              nb::call_guard<nb::gil_scoped_release>(), "Run `count` steps from `first` on.")
         .def_prop_ro("step_count", &Program::step_count)
+        .def_prop_ro("variants", &Program::variants, "The kernel variant each step runs.")
         .def(
             "space",
             [](Program &self, std::size_t index) {

@@ -37,8 +37,9 @@ void extent(const nf_shape &s, std::int64_t &low, std::int64_t &high)
 } // namespace
 
 Program::Program(const ProgramArrays &a, const std::uint8_t *constants, std::size_t constant_bytes,
-                 const std::vector<std::size_t> &space_bytes)
+                 const std::vector<std::size_t> &space_bytes, const std::string &name)
 {
+    const nf_simd_variant *variant = find_variant(name);
     std::memcpy(allocate(constant_bytes), constants, constant_bytes);
     for (std::size_t bytes : space_bytes)
         std::memset(allocate(bytes), 0, bytes);
@@ -66,8 +67,33 @@ Program::Program(const ProgramArrays &a, const std::uint8_t *constants, std::siz
         step.params = params_.data() + p0;
         step.operand_count = static_cast<std::uint16_t>(o1 - o0);
         step.node = static_cast<std::uint16_t>(a.nodes[s]);
+        choose(step, kernel, variant);
         steps_.push_back(step);
     }
+    std::size_t bytes = 0;
+    for (const auto &packed : packed_)
+        bytes = std::max(bytes, packed->scratch_bytes);
+    scratch_.resize(bytes);
+    for (const auto &packed : packed_)
+        packed->prepared.scratch = scratch_.data();
+}
+
+void Program::choose(nf_step &step, const nf_kernel_entry &kernel, const nf_simd_variant *variant)
+{
+    nf_view views[NF_MAX_OPERANDS];
+    bool constant[NF_MAX_OPERANDS];
+    for (int i = 0; i < step.operand_count; ++i) {
+        const nf_operand &op = step.operands[i];
+        views[i] = nf_view{bases_[op.space] + op.offset, op.shape};
+        constant[i] = op.space == 0;
+    }
+    auto packed = variant ? pack(*variant, kernel, step, views, constant) : nullptr;
+    variants_.emplace_back(packed ? variant->name : kPortable);
+    if (!packed)
+        return;
+    step.run = packed->run;
+    step.params = &packed->prepared;
+    packed_.push_back(std::move(packed));
 }
 
 std::uint8_t *Program::allocate(std::size_t bytes)

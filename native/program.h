@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kernel_table.h"
+#include "simd/pack.h"
 
 namespace npuforge {
 
@@ -27,9 +29,11 @@ struct ProgramArrays {
 
 class Program {
 public:
-    // Throws std::invalid_argument when an index or an address leaves its array or space.
+    // `variant` names the kernels: one of variant_names(), or empty for the best this machine has.
+    // Throws std::invalid_argument when an index or an address leaves its array or space, or when
+    // the variant is unknown here.
     Program(const ProgramArrays &arrays, const std::uint8_t *constants, std::size_t constant_bytes,
-            const std::vector<std::size_t> &space_bytes);
+            const std::vector<std::size_t> &space_bytes, const std::string &variant);
     Program(const Program &) = delete;
     Program &operator=(const Program &) = delete;
 
@@ -39,6 +43,8 @@ public:
     std::size_t space_bytes(std::size_t index) const { return sizes_.at(index); }
     std::size_t space_count() const { return bases_.size(); }
     std::size_t step_count() const { return steps_.size(); }
+    // The variant each step runs.
+    const std::vector<std::string> &variants() const { return variants_; }
 
 private:
     struct Free {
@@ -54,6 +60,10 @@ private:
     std::vector<nf_operand> operands_;
     std::vector<std::int32_t> params_;
     std::vector<nf_step> steps_;
+    std::vector<std::unique_ptr<Packed>> packed_;
+    std::vector<std::uint8_t> scratch_;
+    std::vector<std::string> variants_;
+    void choose(nf_step &step, const nf_kernel_entry &kernel, const nf_simd_variant *variant);
 };
 
 } // namespace npuforge

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from npuforge.accelerators.neural_art.lowering import conv_choices
 from npuforge.artefacts.ec_blob import read_blob, write_blob
 from npuforge.aton import assemble, disassemble, epochs_of
 from npuforge.boards import (
@@ -34,6 +35,7 @@ from npuforge.importers import Shapes, load_model, read_model_bytes
 from npuforge.mapping import NpuMapping, map_to_npu
 from npuforge.messages import text
 from npuforge.numerics import Executor, random_inputs, with_contract
+from npuforge.numerics.neural_art import CONTRACTS, NeuralArtExecutor, grade, with_neural_art
 from npuforge.pipeline import PlannedModel, System, plan_system
 from npuforge.report import check_writable, new_folder, write_file
 from npuforge.report.deployment import deployment_files, write_deployment
@@ -95,7 +97,16 @@ def load_graph(
     """Read a model, fix its free dimensions and put it under a contract, if one is named."""
     graph = load_model(model, parse_shapes(fix_shape))
     chosen = parse_contract(contract)
+    if chosen in CONTRACTS:
+        return with_neural_art(graph, chosen)
     return graph if chosen is None else with_contract(graph, chosen)
+
+
+def make_executor(graph: Graph, *, capture: bool = False) -> Executor | NeuralArtExecutor:
+    """The executor of a graph: the NPU's arithmetic when a node is under a neural_art contract."""
+    if any(node.contract in CONTRACTS for node in graph.nodes):
+        return NeuralArtExecutor(graph, conv_choices(graph))
+    return Executor(graph, capture=capture)
 
 
 def run_model(
@@ -160,7 +171,7 @@ def run_samples(
 ) -> dict[str, Array]:
     """Run a graph on samples; see `run_model`."""
     wanted = _wanted(graph, capture)
-    executor = Executor(graph, capture=len(wanted) > len(graph.outputs))
+    executor = make_executor(graph, capture=len(wanted) > len(graph.outputs))
     results = []
     for number, sample in enumerate(samples.samples):
         executor.run(sample)
@@ -217,7 +228,27 @@ def run_document(
         "samples": samples,
         "output": None if output is None else str(output),
         "tensors": tensors,
+        "evidence": evidence(graph),
     }
+
+
+def evidence(graph: Graph) -> list[dict[str, str]]:
+    """Per node, how well it is proved that its arithmetic is the NPU's; empty for other contracts.
+
+    Grades: A equal to outputs of a board, B compiled networks agree, C forced by the register
+    header or by consistency, D best guess or the model file's rule in place of a CPU library.
+    """
+    if all(node.contract not in CONTRACTS for node in graph.nodes):
+        return []
+    return [
+        {
+            "node": node.name,
+            "op": node.op,
+            "contract": str(node.contract),
+            "grade": str(grade(graph, node)),
+        }
+        for node in graph.nodes
+    ]
 
 
 def convert_model(

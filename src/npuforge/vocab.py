@@ -70,6 +70,12 @@ class Contract(StrEnum):
     fully connected layers too."""
     ONNX_QLINEAR = "onnx_qlinear"
     """rint(float32(accumulator) * float32 scale), half to even."""
+    NEURAL_ART = "neural_art"
+    """Neural-ART's units with the two-stage requantisation of compiler 1.1.0: shift to 16 bit,
+    gain a channel, global gain and offset, all rounded half away from zero."""
+    NEURAL_ART_1_1_3 = "neural_art@1.1.3"
+    """Neural-ART's units with the merged requantisation of compiler 1.1.3: shift to 16 bit, then
+    gain and offset a channel."""
     FLOAT32 = "float32"
     """Single precision, with a stated tolerance."""
 

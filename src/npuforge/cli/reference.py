@@ -128,7 +128,7 @@ def contracts_page() -> str:
     from npuforge import vocab
 
     source = inspect.getsource(vocab.Contract)
-    pairs = re.findall(r'= "(\w+)"\n\s+"""(.*?)"""', source, re.DOTALL)
+    pairs = re.findall(r'= "([\w@.]+)"\n\s+"""(.*?)"""', source, re.DOTALL)
     lines = [
         "# Contracts",
         "",
@@ -167,7 +167,7 @@ def metrics_page() -> str:
 
 def placement_page() -> str:
     """Placement rules of Neural-ART in the order they are tried."""
-    from npuforge.accelerators.neural_art.placement import RULES
+    from npuforge.accelerators.neural_art.placement import RULES, USER_RULE
 
     lines = [
         "# Placement on Neural-ART",
@@ -180,7 +180,7 @@ def placement_page() -> str:
         "|---|---|---|---|---|",
     ]
     words = catalogue("en")
-    for rule in {rule.code: rule for rule in RULES}.values():
+    for rule in {rule.code: rule for rule in (*RULES, USER_RULE)}.values():
         entry = words[rule.code]
         lines.append(
             f"| {rule.code} | {rule.kind.value} | {rule.confidence.value} "

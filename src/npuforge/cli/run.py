@@ -64,5 +64,11 @@ def command(
             for entry in document["tensors"]
         ],
     )
+    if document["evidence"]:
+        print_table(
+            "evidence that this is the chip's arithmetic",
+            ("node", "operator", "contract", "grade"),
+            [(e["node"], e["op"], e["contract"], e["grade"]) for e in document["evidence"]],
+        )
     if output is not None:
         typer.echo(f"written: {output}")

@@ -67,6 +67,8 @@ def bind(graph: Graph, node: Node) -> list[KernelCall]:
     binder = BINDERS.get(node.op)
     if binder is None:
         raise UnsupportedError("NUM-014", node=node.name, op=node.op)
+    if node.contract in (Contract.NEURAL_ART, Contract.NEURAL_ART_1_1_3):
+        raise UnsupportedError("NUM-019", node=node.name, op=node.op, contract=node.contract)
     return binder(graph, node)
 
 

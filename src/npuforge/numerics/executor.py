@@ -6,6 +6,7 @@ lifetimes; with capture each keeps its own.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -53,12 +54,14 @@ class Executor:
     Args:
         graph: verified.
         capture: whether every tensor must be readable after a run.
+        variant: kernel variant, see `kernel_variant`.
 
     Raises:
         UnsupportedError: a node has no kernel.
+        UsageError: this machine has no such variant.
     """
 
-    def __init__(self, graph: Graph, *, capture: bool = False) -> None:
+    def __init__(self, graph: Graph, *, capture: bool = False, variant: str | None = None) -> None:
         self.graph = graph
         self._roots = storage_roots(graph)
         self._bound = [
@@ -68,7 +71,7 @@ class Executor:
         ]
         self._offsets, self.arena_bytes = self._place(keep_all=capture)
         self._captured = capture
-        self._program, self._steps = self._build()
+        self._program, self._steps = self._build(variant)
         self._arena = self._program.space(1)
         self.reset()
 
@@ -94,14 +97,14 @@ class Executor:
         spans += [(i, i, nbytes, _scratch_name(i)) for i, nbytes in scratch.items()]
         return first_fit(spans)
 
-    def _build(self) -> tuple[_native.Program, list[PlacedStep]]:
+    def _build(self, variant: str | None) -> tuple[_native.Program, list[PlacedStep]]:
         pool = ConstantPool()
         steps = []
         for bound in self._bound:
             for call in bound.calls:
                 operands = tuple(self._operand(arg, pool, bound.index) for arg in call.args)
                 steps.append(PlacedStep(call.kernel, bound.index, operands, call.params))
-        return build_program(steps, pool.image(), [self.arena_bytes]), steps
+        return build_program(steps, pool.image(), [self.arena_bytes], variant), steps
 
     def _operand(self, arg: Arg, pool: ConstantPool, node: int) -> PlacedOperand:
         if isinstance(arg, ConstArg):
@@ -110,6 +113,11 @@ class Executor:
             return PlacedOperand(1, self._offsets[_scratch_name(node)], arg.view)
         offset = self._offsets[self._roots[arg.name]] + arg.view.offset
         return PlacedOperand(1, offset, arg.view)
+
+    @property
+    def kernel_variants(self) -> dict[str, int]:
+        """How many kernel calls each variant runs, by name."""
+        return dict(Counter(self._program.variants))
 
     def reset(self) -> None:
         """Give the state variables the values they have before the first inference."""

@@ -6,6 +6,7 @@ spaces 1.. the activation memories.
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npuforge import _native
+from npuforge.errors import UsageError
 from npuforge.graph import Array
 from npuforge.numerics.call import View
 
@@ -105,10 +107,26 @@ class PlacedStep:
     params: Mapping[str, int | float]
 
 
+def kernel_variant(name: str | None = None) -> str:
+    """The kernel variant to run: the one named, else NPUFORGE_KERNELS, else the best one.
+
+    Variants yield the same bytes; `portable` is the code that firmware runs.
+
+    Raises:
+        UsageError: this machine has no such variant.
+    """
+    known = _native.variants()
+    wanted = name or os.environ.get("NPUFORGE_KERNELS") or known[0]
+    if wanted not in known:
+        raise UsageError("NUM-020", variant=wanted, known=", ".join(known))
+    return wanted
+
+
 def build_program(
     steps: Sequence[PlacedStep],
     constants: npt.NDArray[np.uint8],
     space_bytes: Sequence[int],
+    variant: str | None = None,
 ) -> _native.Program:
     """The host program of a step table.
 
@@ -116,6 +134,10 @@ def build_program(
         steps: in execution order.
         constants: contents of space 0.
         space_bytes: sizes of spaces 1, 2, ...
+        variant: kernel variant; None takes that of the environment, see `kernel_variant`.
+
+    Raises:
+        UsageError: this machine has no such variant.
     """
     table = kernel_table()
     operand_start, param_start = [0], [0]
@@ -135,4 +157,5 @@ def build_program(
         params=np.array(params, np.int32),
         constants=constants,
         space_bytes=list(space_bytes),
+        variant=kernel_variant(variant),
     )

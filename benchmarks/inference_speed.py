@@ -1,0 +1,93 @@
+"""Whole inferences of the int8 TFLite networks, one thread, against LiteRT in the same run.
+
+Interleaved: in each round every engine runs once; the median round counts. Relative times are
+to LiteRT's reference kernels and to its default interpreter (XNNPACK).
+
+    python benchmarks/inference_speed.py
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from common import ROOT, arguments, report, shared_folder
+
+from npuforge.importers import load_model
+from npuforge.numerics import Executor, random_inputs
+
+
+def files() -> list[Path]:
+    """The int8 TFLite files of the measurement data, else the examples."""
+    shared = shared_folder()
+    folder, pattern = (ROOT / "examples", "*/*.tflite") if shared is None else (
+        shared / "models", "*.tflite")  # fmt: skip
+    return sorted(folder.glob(pattern))
+
+
+def litert(path: Path, inputs: dict[str, Any], resolver: OpResolverType) -> Callable[[], Any]:
+    """One inference of LiteRT with one thread."""
+    interpreter = Interpreter(str(path), num_threads=1, experimental_op_resolver_type=resolver)
+    interpreter.allocate_tensors()
+    for detail, value in zip(interpreter.get_input_details(), inputs.values(), strict=True):
+        interpreter.set_tensor(detail["index"], value)
+    return interpreter.invoke
+
+
+def measure(path: Path, rounds: int) -> tuple[str, float, float, float] | None:
+    """Milliseconds: ours, reference, XNNPACK; None for a network without int8 convolution."""
+    graph = load_model(path)
+    if not any(str(t.dtype) == "int8" and t.is_constant for t in graph.tensors.values()):
+        return None
+    executor = Executor(graph)
+    inputs = random_inputs(graph, np.random.default_rng(0))
+    calls: list[Callable[[], Any]] = [
+        lambda: executor.run(inputs),
+        litert(path, inputs, OpResolverType.BUILTIN_REF),
+        litert(path, inputs, OpResolverType.AUTO),
+    ]
+    times: list[list[float]] = [[], [], []]
+    for number in range(rounds + 1):
+        for call, kept in zip(calls, times, strict=True):
+            begin = time.perf_counter()
+            call()
+            if number:
+                kept.append((time.perf_counter() - begin) * 1e3)
+    ours, reference, xnnpack = (statistics.median(kept) for kept in times)
+    return path.stem, ours, reference, xnnpack
+
+
+def main() -> None:
+    """Measure and report."""
+    options = arguments(__doc__ or "")
+    rows, failed = [], []
+    for path in files():
+        try:
+            found = measure(path, options.runs)
+        except (ValueError, RuntimeError) as error:
+            failed.append(f"{path.stem}: {error}")
+            continue
+        if found is not None:
+            name, a, b, c = found
+            rows.append((name, round(a, 3), round(b, 3), round(c, 3), round(a / b, 3),
+                         round(a / c, 3)))  # fmt: skip
+    report(
+        "inference time, one thread",
+        ("model", "ms", "reference ms", "XNNPACK ms", "x reference", "x XNNPACK"),
+        rows,
+        options.json,
+        median_of_reference=round(statistics.median(r[4] for r in rows), 3),
+        median_of_xnnpack=round(statistics.median(r[5] for r in rows), 3),
+        worst_of_reference=max((r[4], r[0]) for r in rows),
+        worst_of_xnnpack=max((r[5], r[0]) for r in rows),
+        not_measured=failed,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+// Choice of a kernel variant for a step, and its packed weights.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../kernel_table.h"
+#include "variant.h"
+
+namespace npuforge {
+
+inline constexpr const char *kPortable = "portable";
+
+struct Packed {
+    nf_kernel_fn run = nullptr;
+    nf_prepared prepared = {};
+    std::size_t scratch_bytes = 0;
+    std::vector<std::int16_t> weights;
+    std::vector<std::int32_t> depthwise_weights, bias, multiplier, shift;
+    std::vector<float> scale;
+    std::vector<double> scale_wide;
+};
+
+// Variants this machine can run, the preferred one first, the portable one last.
+std::vector<std::string> variant_names();
+
+// By name; empty means the preferred one. NULL for the portable kernels.
+// Throws std::invalid_argument when this machine has no such variant.
+const nf_simd_variant *find_variant(const std::string &name);
+
+// What the variant needs to run a step, or nothing when it leaves the step to the portable kernel:
+// another kernel, groups, computed weights, strided channels, values outside of int8 arithmetic.
+std::unique_ptr<Packed> pack(const nf_simd_variant &variant, const nf_kernel_entry &kernel,
+                             const nf_step &step, const nf_view *views, const bool *constant);
+
+} // namespace npuforge

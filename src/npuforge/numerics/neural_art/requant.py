@@ -1,0 +1,179 @@
+"""Requantisation constants of Neural-ART, computed from the model alone.
+
+The rules were derived by experiment from public compiler output: OUTSHIFT, R1, A2 and R2 of 242
+convolutions equal, gains of 20 775 of 20 777 channels, offsets within one unit.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npuforge.numerics.neural_art.choices import Form
+
+COEFFICIENTS = 512
+"""Entries of an arithmetic unit's coefficient memory; more channels are streamed."""
+GAIN_MAX = 32767
+
+Ints = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ConvConstants:
+    """Constants of one convolution.
+
+    Attributes:
+        outshift: bits dropped from the exact sum on its way to 16 bit.
+        gain: A, one a channel, at most 32767.
+        gain_shift: R1, or R in the merged form.
+        global_gain: A2; 1 in the merged form, which has no second stage.
+        global_shift: R2; equal to R in the merged form.
+        offset: BC, 32 bit, one a channel, in units of 2^-R2 of an output step.
+        form: stages.
+    """
+
+    outshift: int
+    gain: Ints
+    gain_shift: int
+    global_gain: int
+    global_shift: int
+    offset: Ints
+    form: Form
+
+
+@dataclass(frozen=True)
+class SumConstants:
+    """Constants of an addition: ((a*x >> ax) + (b*y >> by) + (c << cs)) / 2^shift, rounded."""
+
+    a: int
+    ax: int
+    b: int
+    by: int
+    c: int
+    cs: int
+    shift: int
+
+
+@dataclass(frozen=True)
+class AverageConstants:
+    """Constants of a global average and its requantisation.
+
+    Attributes:
+        multiplier: MULVAL, 16384..32767.
+        outshift: OUTSHIFT; leaves the average times 256.
+        gain: A, applied with AX = 8.
+        offset: BC.
+        shift: R.
+    """
+
+    multiplier: int
+    outshift: int
+    gain: int
+    offset: int
+    shift: int
+
+
+def largest_shift(value: float, limit: int = GAIN_MAX) -> int:
+    """Largest R with round(value * 2^R) <= limit, at most 30; value must be positive."""
+    shift = 30
+    while shift > -30 and math.floor(math.ldexp(value, shift) + 0.5) > limit:
+        shift -= 1
+    return shift
+
+
+def conv_constants(
+    *,
+    in_scale: np.float32,
+    weight_scale: npt.NDArray[np.float32],
+    out_scale: np.float32,
+    out_zero: int,
+    weight_sums: Ints,
+    bias: Ints,
+    bias_scale: npt.NDArray[np.float32],
+    form: Form,
+) -> ConvConstants:
+    """Constants of a convolution.
+
+    Args:
+        in_scale: of the input tensor.
+        weight_scale: one, or one an output channel.
+        out_scale: of the output tensor.
+        out_zero: zero point of the output.
+        weight_sums: sum of all stored weights of each output channel.
+        bias: stored int32 bias of each output channel.
+        bias_scale: one, or one a channel.
+        form: requantisation stages of the compiler version.
+    """
+    channels = weight_sums.size
+    # the product is rounded to single precision by the compiler
+    scale = np.broadcast_to((in_scale * weight_scale).astype(np.float64), (channels,))
+    real_bias = bias.astype(np.float64) * bias_scale.astype(np.float64)
+    out = float(out_scale)
+    outshift = max(0, int(np.abs(weight_sums).max()).bit_length() - 7)
+    if form is Form.MERGED and channels <= COEFFICIENTS:
+        ratio = scale * 2.0**outshift / out
+        shift = largest_shift(float(ratio.max()))
+        offset = np.floor((real_bias / out + out_zero) * 2.0**shift).astype(np.int64)
+        return ConvConstants(outshift, _rounded(ratio, shift), shift, 1, shift, offset, form)
+    top = math.ceil(math.log2(128 * out)) + 2
+    largest = float(np.abs(real_bias).max())
+    if largest > 0:
+        top = max(top, math.ceil(math.log2(largest)))
+    step = 2.0 ** (top - 15)
+    ratio = scale * 2.0**outshift / step
+    shift = largest_shift(float(ratio.max()))
+    gain2 = step / out
+    shift2 = largest_shift(gain2)
+    a2 = math.floor(math.ldexp(gain2, shift2) + 0.5)
+    if channels > COEFFICIENTS:
+        offset = a2 * _rounded(real_bias / step, 0) + out_zero * 2**shift2
+    else:
+        offset = np.floor((real_bias / out + out_zero) * 2.0**shift2).astype(np.int64)
+    gain = _rounded(ratio, shift)
+    return ConvConstants(outshift, gain, shift, a2, shift2, offset, Form.TWO_STAGE)
+
+
+def _rounded(values: Reals, shift: int) -> Ints:
+    return np.floor(values * 2.0**shift + 0.5).astype(np.int64)
+
+
+def sum_constants(
+    x_scale: float, x_zero: int, y_scale: float, y_zero: int, out_scale: float, out_zero: int
+) -> SumConstants:
+    """Constants of an addition; for a subtraction negate `b` and pass the negated `y_zero`.
+
+    Each factor is normalised to 16384..32767 by its own shift.
+    """
+    rx, ry = x_scale / out_scale, y_scale / out_scale
+    shift = largest_shift(max(rx, ry))
+    ax, by = (max(0, largest_shift(r) - shift) for r in (rx, ry))
+    a, b = (math.floor(math.ldexp(r, shift + own) + 0.5) for r, own in ((rx, ax), (ry, by)))
+    exact = math.ldexp(out_zero - rx * x_zero - ry * y_zero, shift)
+    cs = 0
+    while abs(math.floor(math.ldexp(exact, -cs) + 0.5)) > GAIN_MAX:
+        cs += 1
+    return SumConstants(a, ax, b, by, math.floor(math.ldexp(exact, -cs) + 0.5), cs, shift)
+
+
+def average_constants(
+    count: int, in_scale: float, in_zero: int, out_scale: float, out_zero: int
+) -> AverageConstants:
+    """Constants of a global average over `count` elements."""
+    multiplier, total = average_multiplier(count)
+    ratio = in_scale / out_scale
+    shift = largest_shift(ratio)
+    gain = math.floor(math.ldexp(ratio, shift) + 0.5)
+    offset = math.floor(math.ldexp(out_zero - ratio * in_zero, shift) + 0.5)
+    return AverageConstants(multiplier, total - 8, gain, offset, shift)
+
+
+def average_multiplier(count: int) -> tuple[int, int]:
+    """(MULVAL, shift) with MULVAL = round(2^shift / count) in 16384..32767."""
+    shift = 14
+    while round(2**shift / count) < 16384:
+        shift += 1
+    return round(2**shift / count), shift

@@ -1,0 +1,140 @@
+"""Arithmetic of the Neural-ART's units on integer arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from npuforge.numerics.neural_art.choices import ConvChoice, Form
+from npuforge.numerics.neural_art.requant import AverageConstants, ConvConstants, SumConstants
+
+Ints = npt.NDArray[np.int64]
+Pair = tuple[int, int]
+
+
+def rounded_shift(values: Ints, shift: int) -> Ints:
+    """values / 2^shift rounded half away from zero; a negative shift multiplies.
+
+    >>> rounded_shift(np.array([3, -3, 5, -5, 6]), 1).tolist()
+    [2, -2, 3, -3, 3]
+    >>> rounded_shift(np.array([-427112 * 16384]), 18).tolist()
+    [-26695]
+    """
+    if shift <= 0:
+        return values << -shift
+    return (values + (1 << (shift - 1)) - (values < 0)) >> shift
+
+
+def saturated(values: Ints, bits: int) -> Ints:
+    """Limited to a signed number of `bits` bits.
+
+    >>> saturated(np.array([40000, -40000, 5]), 16).tolist()
+    [32767, -32768, 5]
+    """
+    top = (1 << (bits - 1)) - 1
+    return np.minimum(np.maximum(values, -top - 1), top)
+
+
+def pieces(total: int, count: int) -> list[slice]:
+    """`total` channels in `count` contiguous slices of nearly equal size.
+
+    >>> [(s.start, s.stop) for s in pieces(10, 3)]
+    [(0, 4), (4, 8), (8, 10)]
+    """
+    size = -(-total // count)
+    return [slice(at, min(total, at + size)) for at in range(0, total, size)]
+
+
+def exact_sums(x: Ints, w: Ints, stride: Pair, dilation: Pair, out: Pair, depthwise: bool) -> Ints:
+    """Exact convolution sums of an already padded map.
+
+    Args:
+        x: rows, columns, channels; zero point subtracted.
+        w: outputs, kernel rows, kernel columns, channels; depthwise: kernel rows, columns,
+            outputs.
+        stride: rows, columns.
+        dilation: rows, columns.
+        out: rows and columns of the result.
+        depthwise: whether each channel has kernels of its own.
+    """
+    taps = w.shape[:2] if depthwise else w.shape[1:3]
+    views = []
+    for i in range(taps[0]):
+        for j in range(taps[1]):
+            top, left = i * dilation[0], j * dilation[1]
+            rows = slice(top, top + (out[0] - 1) * stride[0] + 1, stride[0])
+            columns = slice(left, left + (out[1] - 1) * stride[1] + 1, stride[1])
+            views.append(x[rows, columns])
+    if depthwise:
+        repeat = w.shape[2] // x.shape[2]
+        total = np.zeros((*out, w.shape[2]), np.int64)
+        for view, tap in zip(views, w.reshape(-1, w.shape[2]), strict=True):
+            total += (np.repeat(view, repeat, axis=2) if repeat > 1 else view) * tap
+        return total
+    columns_matrix = np.concatenate(views, axis=2).reshape(out[0] * out[1], -1)
+    depth = columns_matrix.shape[1]
+    # products of 9 and 8 bits: below 2^24 single precision adds without error
+    real = np.float32 if depth * 255 * 128 < 1 << 24 else np.float64
+    product = columns_matrix.astype(real) @ w.reshape(w.shape[0], -1).T.astype(real)
+    sums: Ints = product.astype(np.int64).reshape(*out, w.shape[0])
+    return sums
+
+
+def accumulated(
+    x: Ints,
+    w: Ints,
+    stride: Pair,
+    dilation: Pair,
+    out: Pair,
+    depthwise: bool,
+    outshift: int,
+    choice: ConvChoice,
+) -> Ints:
+    """The 16-bit sum after all parts of the kernel and all passes."""
+    result: Ints | None = None
+    row = 0
+    first = 0 if depthwise else 1
+    for height in choice.rows:
+        column = 0
+        for width in choice.columns:
+            window = [slice(None)] * 4 if not depthwise else [slice(None)] * 3
+            window[first] = slice(row, row + height)
+            window[first + 1] = slice(column, column + width)
+            source = x[row * dilation[0] :, column * dilation[1] :]
+            part = w[tuple(window)]
+            running: Ints | None = None
+            slices = [slice(None)] if depthwise else pieces(x.shape[2], choice.passes)
+            for channels in slices:
+                taps = part if depthwise else part[..., channels]
+                total = exact_sums(source[..., channels], taps, stride, dilation, out, depthwise)
+                if running is not None:
+                    total = total + (running << outshift)
+                running = saturated(rounded_shift(total, outshift), 16)
+            assert running is not None
+            result = running if result is None else saturated(result + running, 16)
+            column += width
+        row += height
+    assert result is not None
+    return result
+
+
+def requantised(y1: Ints, constants: ConvConstants) -> tuple[Ints, Ints]:
+    """(16-bit intermediate, output before the 8-bit limit) of a convolution's 16-bit sum."""
+    if constants.form is Form.MERGED:
+        total = y1 * constants.gain + constants.offset
+        return y1, rounded_shift(total, constants.gain_shift)
+    unlimited = rounded_shift(y1 * constants.gain, constants.gain_shift)
+    y2 = saturated(unlimited, 16)
+    total = y2 * constants.global_gain + constants.offset
+    return unlimited, rounded_shift(total, constants.global_shift)
+
+
+def added(x: Ints, y: Ints, c: SumConstants) -> Ints:
+    """Sum of two stored operands, not yet limited."""
+    return rounded_shift((c.a * x >> c.ax) + (c.b * y >> c.by) + (c.c << c.cs), c.shift)
+
+
+def averaged(sums: Ints, c: AverageConstants) -> Ints:
+    """Requantised global average of sums of stored values, not yet limited."""
+    mean = saturated(rounded_shift(sums * c.multiplier, c.outshift), 16)
+    return rounded_shift((c.gain * mean >> 8) + c.offset, c.shift)

@@ -1,0 +1,155 @@
+"""Every kernel variant of this machine yields the bytes of the portable kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.numerics.test_runtime import conv_cases
+
+from npuforge import _native
+from npuforge.errors import UsageError
+from npuforge.numerics import PlacedOperand, PlacedStep, View, build_program, kernel_variant
+from npuforge.numerics.program import ConstantPool
+
+VARIANTS = [name for name in _native.variants() if name != "portable"]
+SCALES = ("", "_f32scale", "_f64scale")
+
+
+def scaling(rng: np.random.Generator, kind: str, outputs: int, wild: bool) -> list[np.ndarray]:
+    """Multipliers and shifts, or scales; `wild` ones reach saturation and large shifts."""
+    if kind == "_f32scale":
+        return [(10.0 ** rng.uniform(-9 if wild else -4, 2 if wild else -2, outputs)).astype("f4")]
+    if kind == "_f64scale":
+        return [10.0 ** rng.uniform(-9 if wild else -4, 2 if wild else -2, outputs)]
+    low, high = (-31, 8) if wild else (-12, -6)
+    multiplier = rng.integers(1 << 30, (1 << 31) - 1, outputs, endpoint=True).astype(np.int32)
+    multiplier[rng.random(outputs) < 0.1] = 0
+    return [multiplier, rng.integers(low, high, outputs, endpoint=True).astype(np.int32)]
+
+
+def both(
+    kernel: str, x: np.ndarray, x_view: View, constants: list[np.ndarray], y_view: View,
+    params: dict[str, int | float], expect_variant: bool = True,
+) -> None:  # fmt: skip
+    """Run a step with the portable kernel and with each variant; compare all output memory."""
+    pool = ConstantPool()
+    operands = [PlacedOperand(1, 0, x_view)]
+    for data in constants:
+        view = View.dense((data.size,), data.dtype.itemsize)
+        operands.append(PlacedOperand(0, pool.add(data), view))
+    operands.append(PlacedOperand(2, 0, y_view))
+    step = PlacedStep(kernel, 0, tuple(operands), params)
+    results = []
+    for variant in ("portable", *VARIANTS):
+        program = build_program([step], pool.image(), [x.nbytes, y_view.extent + 8], variant)
+        assert program.variants == [variant if expect_variant else "portable"]
+        program.space(1)[:] = x.reshape(-1).view(np.uint8)
+        program.space(2)[:] = 0xA5
+        program.run(0, 1)
+        results.append(program.space(2).copy())
+    for variant, got in zip(VARIANTS, results[1:], strict=True):
+        assert np.array_equal(got, results[0]), variant
+
+
+@given(
+    conv_cases(), st.integers(1, 40), st.integers(1, 40), st.booleans(), st.booleans(),
+    st.booleans(), st.sampled_from(SCALES[:2]), st.integers(1, 2),
+)  # fmt: skip
+@settings(max_examples=250, derandomize=True, deadline=None)
+def test_convolutions(
+    case: dict[str, int], c: int, o: int, depthwise: bool, wild: bool, extremes: bool, kind: str,
+    batch: int,
+) -> None:  # fmt: skip
+    rng = np.random.default_rng(case["seed"])
+    o = c if depthwise else o
+    h, w, kh, kw = case["h"], case["w"], case["kh"], case["kw"]
+    rows = (h + case["top"] + case["bottom"] - (kh - 1) * case["dh"] - 1) // case["sh"] + 1
+    columns = (w + case["left"] + case["right"] - (kw - 1) * case["dw"] - 1) // case["sw"] + 1
+
+    def values(shape: tuple[int, ...]) -> np.ndarray:
+        if extremes:
+            return rng.choice(np.array([-128, 127], np.int8), shape)
+        return rng.integers(-128, 128, shape).astype(np.int8)
+
+    bias = rng.integers(-(1 << 20), 1 << 20, o).astype(np.int32)
+    low, high = sorted(int(v) for v in rng.integers(-128, 128, 2)) if wild else (-128, 127)
+    params: dict[str, int | float] = {
+        "kernel_h": kh, "kernel_w": kw, "stride_h": case["sh"], "stride_w": case["sw"],
+        "dilation_h": case["dh"], "dilation_w": case["dw"], "pad_top": case["top"],
+        "pad_left": case["left"], "in_offset": -case["zero"], "out_offset": case["zero"],
+        "act_min": low, "act_max": high, "groups": 1,
+    }  # fmt: skip
+    weights = values((1, kh, kw, c) if depthwise else (o, kh, kw, c))
+    prefix = "depthwise_conv2d_s8" if depthwise else "conv2d_s8"
+    # rows y0.. of a tile of the output, written into a wider tensor
+    y0 = int(rng.integers(0, rows))
+    y1 = int(rng.integers(y0 + 1, rows + 1))
+    y_view = View(batch, rows, columns, o, (y1 - y0) * columns * (o + 3), columns * (o + 3), o + 3,
+                  1, y0, y1, 0, columns, 0, 1)  # fmt: skip
+    # the rows of the input which that tile reads, in a wider tensor too
+    first = max(y0 * case["sh"] - case["top"], 0)
+    last = min((y1 - 1) * case["sh"] - case["top"] + (kh - 1) * case["dh"] + 1, h)
+    if first >= last:
+        first, last = 0, h
+    gap = int(rng.integers(0, 2)) * 5
+    x = values((batch, last - first, w, c + gap))
+    x_view = View(batch, h, w, c, (last - first) * w * (c + gap), w * (c + gap), c + gap, 1, first,
+                  last, 0, w, 0, 1)  # fmt: skip
+    both(prefix + kind, x, x_view, [weights, bias, *scaling(rng, kind, o, wild)], y_view, params)
+
+
+@given(
+    st.integers(1, 20), st.integers(1, 300), st.integers(1, 40), st.integers(-128, 127),
+    st.sampled_from(SCALES), st.booleans(), st.integers(0, 1000),
+)  # fmt: skip
+@settings(max_examples=150, derandomize=True, deadline=None)
+def test_fully_connected(
+    rows: int, depth: int, outputs: int, zero: int, kind: str, wild: bool, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    x, weights = (
+        rng.integers(-128, 128, s).astype(np.int8) for s in ((rows, depth), (outputs, depth))
+    )
+    bias = rng.integers(-(1 << 20), 1 << 20, outputs).astype(np.int32)
+    params: dict[str, int | float] = {
+        "rows": rows, "depth": depth, "in_offset": -zero, "weight_offset": 0, "out_offset": zero,
+        "act_min": -128, "act_max": 127,
+    }  # fmt: skip
+    constants = [weights, bias, *scaling(rng, kind, outputs, wild)]
+    y_view = View.strided((1, 1, rows, outputs), (0, 0, outputs, 1), 1)
+    kernel = "fully_connected_s8" + kind
+    both(kernel, x, View.dense(x.shape, 1), constants, y_view, params)
+    params["weight_offset"] = 1
+    both(kernel, x, View.dense(x.shape, 1), constants, y_view, params, expect_variant=False)
+
+
+def test_ties_of_both_roundings() -> None:
+    """Accumulators around every half step of a shift, both signs, as bias of empty products."""
+    bias = np.concatenate([np.arange(-600, 600), [-(1 << 31), (1 << 31) - 1]]).astype(np.int32)
+    x, weights = np.zeros((1, 1), np.int8), np.zeros((bias.size, 1), np.int8)
+    params: dict[str, int | float] = {
+        "rows": 1, "depth": 1, "in_offset": 0, "weight_offset": 0, "out_offset": 0,
+        "act_min": -128, "act_max": 127,
+    }  # fmt: skip
+    y_view = View.strided((1, 1, 1, bias.size), (0, 0, bias.size, 1), 1)
+    for shift in range(-31, 9):
+        scales = [np.full(bias.size, 1 << 30, np.int32), np.full(bias.size, shift, np.int32)]
+        both("fully_connected_s8", x, View.dense((1, 1), 1), [weights, bias, *scales], y_view,
+             params)  # fmt: skip
+    for step in (0.5, 0.25, 0.1):
+        for kind, dtype in (("_f32scale", np.float32), ("_f64scale", np.float64)):
+            both("fully_connected_s8" + kind, x, View.dense((1, 1), 1),
+                 [weights, bias, np.full(bias.size, step, dtype)], y_view, params)  # fmt: skip
+
+
+def test_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NPUFORGE_KERNELS", raising=False)
+    assert kernel_variant() == _native.variants()[0]
+    monkeypatch.setenv("NPUFORGE_KERNELS", "portable")
+    assert kernel_variant() == "portable"
+    assert kernel_variant(_native.variants()[0]) == _native.variants()[0]
+    with pytest.raises(UsageError) as caught:
+        kernel_variant("abacus")
+    assert "portable" in caught.value.message + (caught.value.hint or "")
