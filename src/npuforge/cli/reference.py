@@ -189,6 +189,34 @@ def placement_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def findings_page() -> str:
+    """Every finding of the doctor with its words."""
+    from npuforge.doctor import RULES
+
+    lines = [
+        "# Findings of the doctor",
+        "",
+        "What `npuforge doctor` can say, by family. Severity and confidence are the usual ones; a",
+        "check lowers them where the files leave room for doubt.",
+        "",
+    ]
+    words = catalogue("en")
+    for rule in RULES.values():
+        entry = words[f"DOC-{rule.id}"]
+        lines += [
+            f"## {rule.id}",
+            "",
+            f"{rule.severity.value}, {rule.confidence.value} confidence. "
+            f"{_cell(entry['message'])}.",
+            "",
+            f"* Cause: {_cell(entry['cause'])}",
+            f"* Remedy: {_cell(entry['hint'])}",
+            f"* To make sure: {_cell(entry['confirm'])}",
+            "",
+        ]
+    return "\n".join(lines)
+
+
 def _plain(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
@@ -197,6 +225,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands_page,
     "contracts.md": contracts_page,
     "errors.md": errors_page,
+    "findings.md": findings_page,
     "metrics.md": metrics_page,
     "operators.md": operators_page,
     "placement.md": placement_page,
