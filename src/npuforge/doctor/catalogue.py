@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from npuforge.doctor import (
-    checks_board_log,
-    checks_driver,
-    checks_fault,
-    checks_memory,
-    checks_signatures,
-    checks_tool_log,
-)
+from npuforge.doctor import checks_memory, checks_power, checks_runtime
 from npuforge.doctor.findings import Check, Diagnosis, Finding, Rule, order
+from npuforge.doctor.log_checks import LOG_CHECKS
 from npuforge.doctor.project import Project
 
 CHECKS: tuple[Check, ...] = (
     *checks_memory.CHECKS,
-    checks_signatures.CHECK,
-    checks_tool_log.CHECK,
-    checks_board_log.CHECK,
-    checks_fault.CHECK,
-    checks_driver.CHECK,
+    *checks_runtime.CHECKS,
+    *checks_power.CHECKS,
+    *LOG_CHECKS,
 )
 
 
