@@ -217,8 +217,8 @@ def log_findings_page() -> str:
         "# Findings of the doctor in logs",
         "",
         "What `npuforge doctor` can say about UART, kernel and tool logs, reports, fault",
-        "registers, NPU register dumps and records of many runs. What it says about sources and binaries:",
-        "[findings.md](findings.md).",
+        "registers, NPU register dumps and records of many runs. What it says about sources and",
+        "binaries: [findings.md](findings.md).",
         "",
     ]
     return "\n".join(lines + _rules(LOG_RULES[name] for name in sorted(LOG_RULES)))
