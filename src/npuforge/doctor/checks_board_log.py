@@ -18,12 +18,16 @@ _NAMES = (
     "K26-float-print", "K26-reboot-loop", "K25-lost-start", "K23-stops-runtime", "K23-stops-risaf",
     "K23-stops-risaf12", "K23-stops-npu", "K23-stops-network", "K23-stops-run", "K25-stops-clock",
     "K22-log-frozen", "K22-log-instant", "K22-log-zeros", "K22-log-not-finite",
+    "K22-probe-same", "K22-probe-random", "K22-probe-not-written", "K03-probe-bank",
 )  # fmt: skip
 _EMPTY = re.compile(
     r"(?:score|conf\w*|prob\w*|time|temp\w*|value|scale|loss|mean|output\w*|[xywh])\s*[=:]\s*"
     r"(?:%?f\b|,|;|\)|ms\b|%|$)",
     re.IGNORECASE,
 )
+_PROBE = re.compile(r"nf-two-input output(\d+) .*differs=([01]) deterministic=([01])")
+_PATTERN = re.compile(r"nf-pattern output\d+ bytes=(\d+) left=(\d+)")
+_BANK = re.compile(r"nf-bank (\S+) base=\S+ bad=(\d+)")
 _HUGE = 1e6
 _END = {
     Stage.RUNTIME: "K23-stops-runtime",
@@ -45,10 +49,32 @@ def run(project: Project) -> Iterable[Finding]:
     for log in logs_of(project):
         if log.artefact.kind in (Kind.LINUX_LOG, Kind.ST_REPORT) or log.tool.version:
             continue
+        yield from _probes(log)
         yield from _printing(log)
         yield from _boots(log)
         yield from _stop(log)
         yield from _outputs(log)
+
+
+def _probes(log: LogFile) -> Iterator[Finding]:
+    """Results of the generated probes."""
+    for line in log.text.with_literal("nf-two-input", 200):
+        found = _PROBE.search(line.text)
+        if found and found.group(2) == "0":
+            yield LOG_RULES["K22-probe-same"].at(log.at(line))
+        if found and found.group(3) == "0":
+            yield LOG_RULES["K22-probe-random"].at(log.at(line))
+    for line in log.text.with_literal("nf-pattern", 200):
+        found = _PATTERN.search(line.text)
+        # one byte in 256 equals the filling by chance
+        if found and int(found.group(2)) > max(4, int(found.group(1)) // 16):
+            size, left = found.groups()
+            yield LOG_RULES["K22-probe-not-written"].at(log.at(line), bytes=size, left=left)
+    for line in log.text.with_literal("nf-bank", 200):
+        found = _BANK.search(line.text)
+        if found and int(found.group(2)):
+            bank, bad = found.groups()
+            yield LOG_RULES["K03-probe-bank"].at(log.at(line), bank=bank, bad=bad)
 
 
 def _printing(log: LogFile) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from npuforge.doctor import (
     checks_fault,
     checks_signatures,
     checks_tool_log,
+    versions,
 )
 
 LOG_CHECKS = (
@@ -14,4 +15,5 @@ LOG_CHECKS = (
     checks_board_log.CHECK,
     checks_fault.CHECK,
     checks_driver.CHECK,
+    versions.CHECK,
 )

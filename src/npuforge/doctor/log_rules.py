@@ -112,6 +112,12 @@ _ROWS: tuple[tuple[str, Severity, Confidence, int, str], ...] = (
     ("RUN-supply-cleared", _INFO, _MEDIUM, 60, ""),
     ("RUN-supply", _ERROR, _MEDIUM, 30, ""),
     ("RUN-timeouts", _ERROR, _LOW, 45, ""),
+    ("K22-probe-same", _ERROR, _HIGH, 18, "I05 D18 B15"),
+    ("K22-probe-random", _ERROR, _HIGH, 18, "B01 B03"),
+    ("K22-probe-not-written", _ERROR, _HIGH, 18, "A07 C07 C12 C35 B14"),
+    ("K03-probe-bank", _ERROR, _HIGH, 15, "A07 A26 A27"),
+    ("VER-pair", _ERROR, _HIGH, 15, "G01 G02"),
+    ("VER-tool", _WARNING, _MEDIUM, 40, "G01"),
 )
 
 LOG_RULES: dict[str, Rule] = {
