@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from npuforge import api_doctor
 from npuforge.accelerators.neural_art.lowering import default_choices
 from npuforge.artefacts.ec_blob import read_blob, write_blob
 from npuforge.aton import assemble, disassemble, epochs_of
@@ -27,12 +28,7 @@ from npuforge.boards import (
     missing_tools,
 )
 from npuforge.cost import NpuCost, npu_cost
-from npuforge.doctor import RULES, Diagnosis, Finding, Rule, collect, diagnose
-from npuforge.doctor.bundle import bundle
-from npuforge.doctor.guide import Advice, advise
-from npuforge.doctor.probes import PROBES, probe_target, write_probes
 from npuforge.doctor.triage import Triage, read_recorded, triage
-from npuforge.doctor.versions import releases, versions_of
 from npuforge.errors import ToolError, UsageError
 from npuforge.exporters import Conversion, convert, format_of
 from npuforge.firmware import KnownAnswer, Network, capture_order, identifier, project_files
@@ -51,7 +47,6 @@ from npuforge.numerics.neural_art import (
 from npuforge.pipeline import PlannedModel, System, plan_system
 from npuforge.report import check_writable, new_folder, write_file
 from npuforge.report.deployment import deployment_files, write_deployment
-from npuforge.report.diagnosis import diagnosis_document
 from npuforge.targets import Target, load_target, target_names
 from npuforge.tasks import ImageRange, Samples, load_samples
 from npuforge.validate import (
@@ -68,6 +63,13 @@ from npuforge.vocab import Contract
 
 PathLike = str | os.PathLike[str]
 Tick = Callable[[str], None]
+
+diagnose_project = api_doctor.diagnose_project
+explain_finding = api_doctor.explain_finding
+guided_advice = api_doctor.guided_advice
+probe_source = api_doctor.probe_source
+support_bundle = api_doctor.support_bundle
+versions_document = api_doctor.versions_document
 
 RANDOM_SAMPLES = 10
 SEED = 42
@@ -690,31 +692,6 @@ def iter_targets() -> Iterator[Target]:
         yield load_target(name)
 
 
-def diagnose_project(paths: Iterable[PathLike]) -> Diagnosis:
-    """Find what is wrong in the files of a deployment (`npuforge doctor`).
-
-    Args:
-        paths: folders and files in any mix: sources, linker scripts, ELF, logs, reports, models.
-
-    Raises:
-        UsageError: DOC-001 when a path does not exist.
-    """
-    return diagnose(collect(Path(path) for path in paths))
-
-
-def explain_finding(name: str) -> tuple[Rule, ...]:
-    """Rules by id (K11-no-reset) or family (K11).
-
-    Raises:
-        UsageError: DOC-003 when there is none.
-    """
-    wanted = name.lower()
-    found = tuple(r for r in RULES.values() if wanted in (r.id.lower(), r.family.lower()))
-    if not found:
-        raise UsageError("DOC-003", id=name)
-    return found
-
-
 def triage_recording(
     model: PathLike,
     recorded: PathLike,
@@ -739,69 +716,3 @@ def triage_recording(
     graph = load_graph(model, None, fix_shape)
     chosen = parse_image_range(image_range)
     return triage(graph, read_recorded(Path(recorded), graph, chosen), chosen, tick)
-
-
-def guided_advice(
-    symptom: str, findings: Sequence[Finding] = (), answers: Mapping[str, bool] | None = None
-) -> Advice:
-    """Rank the causes of a symptom (`npuforge doctor --guide`).
-
-    Args:
-        symptom: see `npuforge.doctor.guide.symptoms`.
-        findings: what `diagnose_project` found.
-        answers: yes or no by question id.
-
-    Raises:
-        UsageError: the symptom or a question is not known.
-    """
-    return advise(symptom, tuple(findings), answers or {})
-
-
-def probe_source(paths: Iterable[PathLike], names: Sequence[str]) -> str:
-    """C source with probes for the network that the files describe (`npuforge doctor --probe`).
-
-    Args:
-        paths: generated code and reports; may be empty.
-        names: probes, or "all".
-
-    Raises:
-        UsageError: a path or a probe does not exist.
-    """
-    project = collect(Path(path) for path in paths)
-    chosen = PROBES if "all" in names else tuple(dict.fromkeys(names))
-    return write_probes(probe_target(project), chosen)
-
-
-def versions_document(paths: Iterable[PathLike] = ()) -> dict[str, Any]:
-    """Versions that belong together and those that files name (`npuforge doctor --versions`).
-
-    Raises:
-        UsageError: a path does not exist.
-    """
-    seen = versions_of(collect(Path(path) for path in paths))
-    return {
-        "schema": "npuforge.versions/1",
-        "releases": [
-            {
-                "core": row.core,
-                "compiler": row.compiler,
-                "package": row.package,
-                "firmware": row.firmware,
-                "evidence": row.evidence,
-            }
-            for row in releases()
-        ],
-        "seen": [
-            {"part": item.part, "version": item.version, "place": item.place.place} for item in seen
-        ],
-    }
-
-
-def support_bundle(paths: Iterable[PathLike]) -> bytes:
-    """A redacted archive of files with their diagnosis (`npuforge doctor --bundle`).
-
-    Raises:
-        UsageError: a path does not exist.
-    """
-    project = collect(Path(path) for path in paths)
-    return bundle(project, {"diagnosis.json": diagnosis_document(diagnose(project))})

