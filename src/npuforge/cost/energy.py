@@ -7,6 +7,7 @@ all clocks on; `CORE` is the supply of the core alone, waiting included. Constan
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -161,7 +162,7 @@ def wait_power(point: OperatingPoint | None, constants: EnergyConstants | None =
     if point is None:
         return k.wait_mw
     moving = _volts(point) * point.cpu_mhz / REFERENCE_CPU_MHZ
-    return k.wait_mw * (k.dynamic * moving + (1 - k.dynamic) * _volts(point) ** 0.5)
+    return k.wait_mw * (k.dynamic * moving + (1 - k.dynamic) * math.sqrt(_volts(point)))
 
 
 def network_energy(
