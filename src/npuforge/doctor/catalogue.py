@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from npuforge.doctor import checks_memory, checks_power, checks_runtime
+from npuforge.doctor import checks_cache, checks_memory, checks_power, checks_runtime
 from npuforge.doctor.findings import Check, Diagnosis, Finding, Rule, order
 from npuforge.doctor.project import Project
 
@@ -12,6 +12,7 @@ CHECKS: tuple[Check, ...] = (
     *checks_memory.CHECKS,
     *checks_runtime.CHECKS,
     *checks_power.CHECKS,
+    *checks_cache.CHECKS,
 )
 
 

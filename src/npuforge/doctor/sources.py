@@ -32,7 +32,7 @@ VENDOR = re.compile(
     r"uvcl|openblt|tinyusb|zephyr|tensorflow|tflite-micro|edge-impulse-sdk|arm_math|CMSIS-DSP|"
     r"NPU_Validation|AI_Validation|SystemPerformance|opencv|littlefs|FatFs|wolfssl|nuttx|"
     r"mtk3bsp2|mtkernel_3|stm32-mw-\w+|Camera_Middleware|ThirdParty|cmsis_\w+|STM32Cube_FW\w*|"
-    r"stai_\w+\.[ch])(?:/|$)",
+    r"(?:stai|ll_aton|ll_sw)_\w+\.[ch])(?:/|$)",
     re.IGNORECASE,
 )
 INTERESTING = re.compile(
