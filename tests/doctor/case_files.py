@@ -7,6 +7,8 @@ A case is a folder under ``cases/`` with an ``expect.toml``:
   ``correct = true`` for correct code, which must give no error and no warning;
 * ``base``: start from the files of ``_base``, a correct application (false when absent);
 * ``remove``: names of base files that the case does not have;
+* ``[[blob]]`` tables with ``file``, ``size`` and optionally ``head``, hexadecimal first bytes:
+  binary files that would be large to keep, filled with zeros;
 * ``[[edit]]`` tables with ``file``, ``old``, ``new``: changes to the base, each must apply.
 
 All other files of the folder are put on top.
@@ -59,6 +61,9 @@ class Case:
             text = path.read_text(encoding="utf-8")
             assert edit["old"] in text, f"{self.id}: {edit['old']!r} is not in {edit['file']}"
             path.write_text(text.replace(edit["old"], edit["new"]), encoding="utf-8")
+        for blob in self.recipe.get("blob", ()):
+            head = bytes.fromhex(blob.get("head", ""))
+            (target / blob["file"]).write_bytes(head.ljust(blob["size"], b"\0"))
         for path in sorted(self.folder.rglob("*")):
             if path.is_file() and path.name != "expect.toml":
                 place = target / path.relative_to(self.folder)

@@ -185,6 +185,7 @@ def read_c(text: str) -> CSource:
 def _readable(text: str) -> str:
     """Words that hide a declaration from the grammar, replaced by blanks of the same length."""
     text = _CPLUSPLUS.sub(lambda match: "\n" * match[0].count("\n"), text)
+    text = _LONE_MACRO.sub(r"\1;", text)
     return _WORDS.sub(_blank, text)
 
 
@@ -193,6 +194,7 @@ _CPLUSPLUS = re.compile(
     r"(?:[^#\n]*\n){0,4}?[ \t]*#[ \t]*endif[^\n]*",
     re.MULTILINE,
 )
+_LONE_MACRO = re.compile(r"^([A-Z][A-Z0-9_]{3,}\([^()\n]*\))[ \t]*(?=\n\s*[^{\s])", re.MULTILINE)
 _WORDS = re.compile(
     r"\b(?:__STATIC_INLINE|__STATIC_FORCEINLINE|__INLINE|__FORCEINLINE|__IO|__weak|__WEAK|"
     r"ALIGN_32BYTES(?=\s*\()|__NO_RETURN|IRAM_ATTR|LOCAL|EXPORT)(?!\w)"
