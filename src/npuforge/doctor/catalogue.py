@@ -9,6 +9,7 @@ from npuforge.doctor import (
     checks_cache_code,
     checks_image,
     checks_memory,
+    checks_model,
     checks_power,
     checks_runtime,
     checks_source,
@@ -26,6 +27,7 @@ CHECKS: tuple[Check, ...] = (
     *checks_cache_code.CHECKS,
     *checks_values.CHECKS,
     *checks_source.CHECKS,
+    *checks_model.CHECKS,
 )
 
 

@@ -191,6 +191,7 @@ def _context(project: Project, sources: Sources) -> Iterator[Finding]:
             )
 
 
+_LAYER = re.compile(r"LTDC_SetAddress|SetLayerAddress|ConfigLayer|LTDC_Layer|FBStartAdress")
 _FRAME = re.compile(r"FBStart\w*|\w*(?:LAYER|FRAME|FB|LCD)\w*(?:ADDR|ADDRESS|BASE|START)\w*", re.I)
 
 
@@ -202,7 +203,10 @@ def _frames(project: Project, sources: Sources) -> Iterator[Finding]:
         if region.origin is not None and region.end is not None and "x" in region.attributes
     ]
     places: list[tuple[Evidence, int]] = []
-    for found in sources.macros.values():
+    default = sources.text_mentions(re.compile(r"BSP_LCD_Init(?:Ex)?\s*\(")) and not (
+        sources.text_mentions(_LAYER)
+    )
+    for found in sources.macros.values() if default else ():
         for source, macro in found:
             if _FRAME.fullmatch(macro.name) and macro.params is None:
                 value = constant(macro.body, sources.values)

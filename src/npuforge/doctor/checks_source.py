@@ -437,7 +437,7 @@ def _msp(sources: Sources) -> Iterator[Finding]:
         if event.kind != "assign":
             continue
         match = re.search(r"\.(\w+ClockSelection)$", event.name)
-        if match and event.args[0] == "=":
+        if match and match[1] != "PeriphClockSelection" and event.args[0] == "=":
             chosen.setdefault(match[1], []).append(
                 (event.args[1], source.at(event.line, f"{event.name} = {event.args[1]}"),
                  function.name.endswith("MspInit"))

@@ -223,8 +223,8 @@ def _frames(project: Project) -> Iterator[Finding]:
     yield from _macros(sources, facts, tensor, place)
 
 
-_WIDTH = re.compile(r"(?:NN|MODEL|NETWORK|AI|INPUT|IN)_?(?:IN(?:PUT)?_)?WIDTH", re.IGNORECASE)
-_HEIGHT = re.compile(r"(?:NN|MODEL|NETWORK|AI|INPUT|IN)_?(?:IN(?:PUT)?_)?HEIGHT", re.IGNORECASE)
+_WIDTH = re.compile(r"(?:NN|MODEL|NETWORK|AI)_?(?:IN(?:PUT)?_)?WIDTH", re.IGNORECASE)
+_HEIGHT = re.compile(r"(?:NN|MODEL|NETWORK|AI)_?(?:IN(?:PUT)?_)?HEIGHT", re.IGNORECASE)
 
 
 def _macros(
