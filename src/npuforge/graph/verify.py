@@ -117,7 +117,7 @@ def _check_quantization(tensor: Tensor, quant: Quantization) -> None:
             return
     if scale.size == 0 or scale.size != zero.size:
         raise GraphError("GRF-014", tensor=tensor.name, scales=scale.size, zeros=zero.size)
-    if not (np.isfinite(scale).all() and (scale > 0).all()):
+    if not (scale.min() > 0 and scale.max() < math.inf):  # false for what is not a number, too
         worst = scale[~(np.isfinite(scale) & (scale > 0))][0]
         raise GraphError("GRF-015", tensor=tensor.name, scale=worst)
     if quant.axis is None:
@@ -134,7 +134,7 @@ def _check_quantization(tensor: Tensor, quant: Quantization) -> None:
     if not _quantizable(tensor):
         raise GraphError("GRF-018", tensor=tensor.name, dtype=tensor.dtype)
     low, high = tensor.dtype.limits
-    if (zero < low).any() or (zero > high).any():
+    if zero.min() < low or zero.max() > high:
         raise GraphError("GRF-019", tensor=tensor.name, zero=int(zero[0]), dtype=tensor.dtype)
 
 

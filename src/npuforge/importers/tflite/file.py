@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from npuforge.errors import ModelError, NpuforgeError
-from npuforge.importers.tflite.flat import Buffer, Table
+from npuforge.importers.tflite.flat import Buffer, OptionTable, Table
 
 IDENTIFIER = b"TFL3"
 MAX_OPERATORS = 65_000
@@ -22,8 +22,7 @@ MAX_TENSORS = 400_000
 MAX_RANK = 8
 
 
-@dataclass(frozen=True, eq=False)
-class RawQuantization:
+class RawQuantization(NamedTuple):
     """QuantizationParameters of a tensor as stored."""
 
     scale: npt.NDArray[np.float32]
@@ -31,7 +30,7 @@ class RawQuantization:
     axis: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class RawTensor:
     """One tensor of a subgraph; `data` is its buffer, a view of the file, or None."""
 
@@ -46,9 +45,9 @@ class RawTensor:
     is_sparse: bool
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class RawOperator:
-    """One operator; `options` is the file and the position of its builtin options, or None.
+    """One operator; `options` is the table of its builtin options, or None.
 
     `custom_options` are the bytes of a custom operator's options.
     """
@@ -59,7 +58,7 @@ class RawOperator:
     version: int
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    options: tuple[bytes, int] | None
+    options: Table | None
     custom_options: bytes = b""
 
 
@@ -174,7 +173,7 @@ class _Reader:
             _Code(
                 # files made before the field was widened only fill the deprecated one
                 max(code.int32(Field.CODE_BUILTIN), code.int8(Field.CODE_DEPRECATED_BUILTIN)),
-                _text(code.bytes(Field.CODE_CUSTOM)),
+                code.text(Field.CODE_CUSTOM),
                 code.int32(Field.CODE_VERSION, 1),
             )
             for code in self._tables(
@@ -182,7 +181,7 @@ class _Reader:
             )
         ]
         return RawModel(
-            _text(self._root.bytes(Field.MODEL_DESCRIPTION)),
+            self._root.text(Field.MODEL_DESCRIPTION),
             tuple(self._subgraph(graph, buffers, codes) for graph in graphs),
         )
 
@@ -191,7 +190,7 @@ class _Reader:
         operators = self._tables(graph, Field.GRAPH_OPERATORS, MAX_OPERATORS, "operators")
         count = len(tensors)
         return RawSubgraph(
-            _text(graph.bytes(Field.GRAPH_NAME)),
+            graph.text(Field.GRAPH_NAME),
             tuple(self._tensor(i, table, buffers) for i, table in enumerate(tensors)),
             tuple(self._operator(i, table, codes, count) for i, table in enumerate(operators)),
             self._indices(graph.int32s(Field.GRAPH_INPUTS), count, "subgraph inputs"),
@@ -214,7 +213,7 @@ class _Reader:
         data = buffers[number] if number else None
         return RawTensor(
             index=index,
-            name=_text(tensor.bytes(Field.TENSOR_NAME)),
+            name=tensor.text(Field.TENSOR_NAME),
             shape=shape,
             signature=signature,
             type=tensor.int8(Field.TENSOR_TYPE),
@@ -227,9 +226,9 @@ class _Reader:
     def _quantization(self, quant: Table | None) -> RawQuantization | None:
         if quant is None:
             return None
-        if quant.count(Field.QUANTIZATION_SCALE, 4) == 0:
-            return None
         scale = quant.float32_array(Field.QUANTIZATION_SCALE)
+        if scale.size == 0:
+            return None
         zero = quant.int64_array(Field.QUANTIZATION_ZERO_POINT)
         if zero.size == 0:
             zero = np.zeros(scale.size, np.int64)
@@ -242,7 +241,6 @@ class _Reader:
         if number >= len(codes):
             raise self._damaged(f"operator {index} names operator code {number}")
         code = codes[number]
-        options = op.table(Field.OPERATOR_OPTIONS)
         what = f"operator {index}"
         return RawOperator(
             index=index,
@@ -251,20 +249,16 @@ class _Reader:
             version=code.version,
             inputs=self._indices(op.int32s(Field.OPERATOR_INPUTS), tensors, what),
             outputs=self._indices(op.int32s(Field.OPERATOR_OUTPUTS), tensors, what),
-            options=None if options is None else (self._buffer.data, options.position),
+            options=op.table(Field.OPERATOR_OPTIONS),
             custom_options=bytes(op.bytes(Field.OPERATOR_CUSTOM_OPTIONS)),
         )
-
-
-def _text(value: memoryview) -> str:
-    return str(value, "utf-8", "replace")
 
 
 def read_options(kind: type[Any], operator: RawOperator) -> Any:
     """The builtin options of an operator as the given table class; defaults when absent."""
     options = kind()
     if operator.options is not None:
-        options.Init(*operator.options)
+        options._tab = OptionTable(operator.options)
         return options
     empty = _EMPTY_TABLE
     options.Init(empty, len(empty) - 4)

@@ -9,7 +9,9 @@ ValueError or struct.error; nothing is copied but what is returned.
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
+import flatbuffers.table
 import numpy as np
 import numpy.typing as npt
 
@@ -57,13 +59,6 @@ class Buffer:
         self.vtables[at] = fields
         return fields
 
-    def vector(self, at: int, element: int) -> tuple[int, int]:
-        """Start and number of elements of the vector at a position, of `element` bytes each."""
-        count: int = _U32(self.data, at)[0]
-        if at + 4 + count * element > len(self.data):
-            raise ValueError(f"vector of {count} at {at} leaves the file")
-        return at + 4, count
-
 
 class Table:
     """One table. Fields are named by their number in the schema, below KNOWN_FIELDS."""
@@ -109,10 +104,18 @@ class Table:
         return Table(self._buffer, self._buffer.target(self.position + at))
 
     def _vector(self, field: int, element: int) -> tuple[int, int]:
+        """Start and number of elements of a vector of `element` bytes each, (0, 0) when absent."""
         at = self._fields[field]
         if not at:
             return 0, 0
-        return self._buffer.vector(self._buffer.target(self.position + at), element)
+        at += self.position
+        data = self._buffer.data
+        at += _U32(data, at)[0]
+        count: int = _U32(data, at)[0]
+        at += 4
+        if at + count * element > len(data):
+            raise ValueError(f"vector of {count} at {at} leaves the file")
+        return at, count
 
     def count(self, field: int, element: int) -> int:
         """Elements of a vector, 0 when it is absent."""
@@ -125,9 +128,14 @@ class Table:
         return [Table(buffer, buffer.target(start + 4 * i)) for i in range(count)]
 
     def bytes(self, field: int) -> memoryview:
-        """The bytes of a vector or string, a view of the file; empty when it is absent."""
+        """The bytes of a vector, a view of the file; empty when it is absent."""
         start, count = self._vector(field, 1)
         return self._buffer.view[start : start + count]
+
+    def text(self, field: int) -> str:
+        """A string, empty when it is absent."""
+        start, count = self._vector(field, 1)
+        return self._buffer.data[start : start + count].decode("utf-8", "replace")
 
     def int32s(self, field: int) -> tuple[int, ...]:
         """A vector of signed words."""
@@ -138,14 +146,33 @@ class Table:
         return words.unpack_from(self._buffer.data, start)
 
     def float32_array(self, field: int) -> npt.NDArray[np.float32]:
-        """A vector of floats."""
+        """A vector of floats, a view of the file where that is aligned."""
         start, count = self._vector(field, 4)
-        return np.frombuffer(self._buffer.data, "<f4", count, start).astype(np.float32)
+        array = np.frombuffer(self._buffer.data, np.float32, count, start)
+        return array if start % 4 == 0 else array.copy()
 
     def int64_array(self, field: int) -> npt.NDArray[np.int64]:
-        """A vector of signed double words."""
+        """A vector of signed double words, a view of the file where that is aligned."""
         start, count = self._vector(field, 8)
-        return np.frombuffer(self._buffer.data, "<i8", count, start).astype(np.int64)
+        array = np.frombuffer(self._buffer.data, np.int64, count, start)
+        return array if start % 8 == 0 else array.copy()
+
+
+class OptionTable(flatbuffers.table.Table):  # type: ignore[misc]  # the library is not typed
+    """A table for the classes that the schema compiler generated, over a vtable read once."""
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table._buffer.data, table.position)
+        self._fields = table._fields
+
+    def Offset(self, vtableOffset: int) -> int:  # noqa: N802, N803
+        """Where a field lies from the table's start, 0 when it is absent."""
+        number = (vtableOffset - 4) // 2
+        return self._fields[number] if number < len(self._fields) else 0
+
+    def Get(self, flags: Any, off: int) -> Any:  # noqa: N802
+        """A number of the type of `flags`."""
+        return flags.packer_type.unpack_from(self.Bytes, off)[0]
 
 
 _INT32S = [Struct(f"<{count}i") for count in range(9)]
