@@ -1,6 +1,6 @@
 """Time to import and verify every model file; the bar is 150 ms a file and 0.3 ms a node.
 
-Processor time of `load_model` in a warm process (`startup.py` measures the loading of libraries), the
+Processor time of `load_model` in a warm process (`startup.py` measures loading libraries), the
 fastest of the rounds. Nodes are those of the file: operators of all TFLite subgraphs, or nodes
 of the ONNX graph, where quantising and dequantising are nodes too. A file of one or two nodes shows
 what opening a file costs, so the bar of a node holds from 10 nodes on.
