@@ -34,6 +34,7 @@ QUIET = {
     "quantisation used": "quantization json file: net_Q.json loaded, 0 ignored\n",
     "version": "tool version 2.2.0\nversion found: 4.0\n",
     "area that fits": "Adjusting memory area AXISRAM3 for pool npuRAM3 perfect match of 448 kB\n",
+    "assert in a compiler's command": "arm-none-eabi-gcc -c -DLL_ATON_RT_ASSERT ll_aton.c\n",
     "asserts compiled in": "assert level 2\n",
     "still running once": "network still running\nNPU ready\n",
     "cacheaxi busy": "CACHEAXI enable: HAL_BUSY, retry\nCACHEAXI enabled\n",

@@ -15,7 +15,8 @@ from npuforge.doctor.log_rules import LOG_RULES
 from npuforge.doctor.project import Project
 
 _NAMES = (
-    "K26-float-print", "K26-reboot-loop", "K25-lost-start", "K23-stops-runtime", "K23-stops-risaf",
+    "K26-log-float-print", "K26-reboot-loop", "K25-lost-start", "K23-stops-runtime",
+    "K23-stops-risaf",
     "K23-stops-risaf12", "K23-stops-npu", "K23-stops-network", "K23-stops-run", "K25-stops-clock",
     "K22-log-frozen", "K22-log-instant", "K22-log-zeros", "K22-log-not-finite",
     "K22-probe-same", "K22-probe-random", "K22-probe-not-written", "K03-probe-bank",
@@ -90,7 +91,7 @@ def _printing(log: LogFile) -> Iterator[Finding]:
     cut = hits and last is not None and hits[-1].number == last.number
     if literal_f is not None or len({line.number for line in hits}) >= 2 or cut:
         place = literal_f or hits[0]
-        yield LOG_RULES["K26-float-print"].at(log.at(place), text=place.text.strip())
+        yield LOG_RULES["K26-log-float-print"].at(log.at(place), text=place.text.strip())
 
 
 def _boots(log: LogFile) -> Iterator[Finding]:

@@ -138,8 +138,9 @@ SIGNATURES = (
                                             r"external flash).{0,80}"
        r"(?:time(?:d)?[ -]?out|busy never|stuck busy|hal_timeout)|"
        r"(?:time(?:d)?[ -]?out|stuck).{0,60}(?:xspi|ospi|\bnor\b)", _text),
+    _s("K23-target-timeout", "read timeout", r"LOAD ERROR.{0,40}read timeout", _text),
     _s("K26-assert", "assert", r"assert(?:ion)?\b.{0,80}(?:ll_aton|aton|npu|fail)|"
-       r"(?:ll_aton\w*|aton)\S*.{0,60}assert", _text),
+       r"(?:ll_aton\w*|aton)\S*.{0,60}assert", _text, r"\bgcc\b|\s-[DIWf]\w"),
     _s("K01-studio-moved", "memory area", r"(?:adjusting|raising) memory area (\w+).{0,60}?"
        r"(?:pool|memory) (\w+)", lambda found, line: {"area": found.group(1),
                                                       "pool": found.group(2)},

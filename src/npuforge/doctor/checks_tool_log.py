@@ -42,7 +42,7 @@ _EXTERNAL = (0x90000000, 0xA0000000)
 # rules that explain an internal error better than the general one
 _SPECIFIC = re.compile(
     r"list index out of range|computation of shapes|allowzero|opset|channel position|get_value|"
-    r"unexpected combination|ir_version|unsigned integer|invalid firmware|655",
+    r"unexpected combination|ir_version|unsigned integer|invalid firmware|read timeout|655",
     re.IGNORECASE,
 )
 

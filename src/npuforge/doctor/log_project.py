@@ -73,13 +73,16 @@ def _read(project: Project) -> Iterator[LogFile]:
             continue
         if text.binary or not text.text:
             continue
-        driver = read_driver_log(text)
         kernel = item.kind is Kind.LINUX_LOG
+        tool = ToolLog() if kernel else read_tool_log(text)
+        # a report of the tools speaks of no stages and drivers; a kernel log of no tools and stages
+        driver = DriverLog((), ()) if tool.version else read_driver_log(text)
+        silent = kernel or bool(tool.version)
         log = LogFile(
             item,
             text,
-            ToolLog() if kernel else read_tool_log(text),
-            UartLog((), (), (), (), None) if kernel else read_uart_log(text),
+            tool,
+            UartLog((), (), (), (), None) if silent else read_uart_log(text),
             driver,
             read_faults(text),
             read_snapshots(text),

@@ -61,7 +61,7 @@ _ROWS: tuple[tuple[str, Severity, Confidence, int, str], ...] = (
     ("K26-schema", _ERROR, _HIGH, 25, "C13"),
     ("K26-invoke", _ERROR, _LOW, 45, "D23"),
     ("K26-zero-is-no-error", _ERROR, _HIGH, 20, "A17"),
-    ("K26-float-print", _WARNING, _MEDIUM, 40, "A16"),
+    ("K26-log-float-print", _WARNING, _MEDIUM, 40, "A16"),
     ("K26-alignment-code", _ERROR, _HIGH, 25, ""),
     ("K26-wrong-index", _ERROR, _MEDIUM, 30, "C07"),
     ("K26-still-running", _INFO, _MEDIUM, 70, ""),
@@ -118,6 +118,7 @@ _ROWS: tuple[tuple[str, Severity, Confidence, int, str], ...] = (
     ("K03-probe-bank", _ERROR, _HIGH, 15, "A07 A26 A27"),
     ("VER-pair", _ERROR, _HIGH, 15, "G01 G02"),
     ("VER-tool", _WARNING, _MEDIUM, 40, "G01"),
+    ("K23-target-timeout", _ERROR, _MEDIUM, 30, "A02"),
 )
 
 LOG_RULES: dict[str, Rule] = {

@@ -110,6 +110,9 @@ def run(project: Project) -> Iterable[Finding]:
     seen = versions_of(project)
     compilers = [item for item in seen if item.part in ("guard", "compiler")]
     runtimes = [item for item in seen if item.part == "runtime"]
+    if any(not _differ(made.version, run.version) for made in compilers for run in runtimes):
+        # a folder with runs of several releases holds right pairs too
+        return
     for made in compilers:
         for runtime in runtimes:
             one_log = made.place.file == runtime.place.file
