@@ -1,8 +1,8 @@
 """The subset of C that generators of network code write: initialisers and calls as values.
 
-No compiler and no preprocessor: comments and directives are skipped, casts dropped, a macro with one
-argument is its argument (address macros are identities on a host). What stays symbolic stays a
-`Symbol` or an `Apply`.
+No compiler and no preprocessor: comments and directives are skipped, casts dropped, a macro with
+one argument is its argument (address macros are identities on a host). What stays symbolic stays
+a `Symbol` or an `Apply`.
 """
 
 from __future__ import annotations
@@ -273,10 +273,8 @@ class _Reader:
         saved = (self.at, self.end, self.kind, self.word)
         names = 0
         while (
-            self.kind == "name"
-            and (self.word in _TYPES or self.word.endswith("_t") or names)
-            or (names and self.word == "*")
-        ):
+            self.kind == "name" and (self.word in _TYPES or self.word.endswith("_t") or names)
+        ) or (names and self.word == "*"):
             names += 1
             self.advance()
         if names and self.word == ")":

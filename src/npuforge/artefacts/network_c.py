@@ -170,6 +170,8 @@ class NetworkCode:
         inputs, outputs: buffers of the graph's ends, in order.
         buffers: all buffers the tables name, ends included.
         blocks: epoch blocks in execution order.
+        users: variables that hold user-allocated buffers, and their stand-in addresses.
+        header: name of the header with the blobs, or empty.
     """
 
     version: str
@@ -179,6 +181,8 @@ class NetworkCode:
     outputs: tuple[NetworkBuffer, ...]
     buffers: tuple[NetworkBuffer, ...]
     blocks: tuple[Block, ...]
+    users: tuple[tuple[str, int], ...]
+    header: str
 
 
 def read_blobs(content: bytes, file: str = "ecblobs.h") -> dict[str, bytes]:
@@ -289,10 +293,7 @@ class _Code:
         if not 0 <= start <= end < 1 << 32:
             raise self.refuse(before, f"buffer {name}: bytes {start} to {end}")
         shapes = [self.resolved(record.get(key) or (), before) for key in ("mem_shape", "shape")]
-        numbers = [
-            tuple(item for item in shape if isinstance(item, int)) if isinstance(shape, tuple) else ()
-            for shape in shapes
-        ]
+        numbers = [_integers(shape) for shape in shapes]
         scale = self.resolved(record.get("scale") or (), before)
         offset = self.resolved(record.get("offset") or (), before)
         return NetworkBuffer(
@@ -308,12 +309,8 @@ class _Code:
             bits=record.integer("nbits", 8),
             unsigned=bool(record.integer("Qunsigned")),
             type=record.text("type"),
-            scales=tuple(float(v) for v in scale if isinstance(v, int | float))
-            if isinstance(scale, tuple)
-            else (),
-            offsets=tuple(v for v in offset if isinstance(v, int))
-            if isinstance(offset, tuple)
-            else (),
+            scales=_reals(scale),
+            offsets=_integers(offset),
             parameter=bool(record.integer("is_param")),
             user=bool(record.integer("is_user_allocated")),
         )
@@ -338,7 +335,7 @@ class _Code:
 
     def inside(self, name: str) -> tuple[int, int]:
         """Span of a function's body; empty when the file does not define it."""
-        match = re.search(rf"\b{re.escape(name)}\s*\([^;{{]*\)\s*\{{", self.text)
+        match = re.search(rf"\b{re.escape(name)}\s*\([^;{{]*\)\s*\{{", self.text) if name else None
         if match is None:
             return 0, 0
         depth, at = 1, match.end()
@@ -378,6 +375,16 @@ class _Code:
         if address is None or not isinstance(size, int):
             raise self.refuse(item.position, f"{item.function}: no address")
         return CacheRange(item.function, address, size)
+
+
+def _integers(value: Value) -> tuple[int, ...]:
+    return tuple(v for v in value if isinstance(v, int)) if isinstance(value, tuple) else ()
+
+
+def _reals(value: Value) -> tuple[float, ...]:
+    if not isinstance(value, tuple):
+        return ()
+    return tuple(float(v) for v in value if isinstance(v, int | float))
 
 
 def _words(value: Value | None) -> tuple[str, ...]:
@@ -456,6 +463,7 @@ def read_network_c(content: bytes, file: str = "network.c") -> NetworkCode:
     kinds = _kinds(text)
     records = items[-1].value if isinstance(items[-1].value, tuple) else (items[-1].value,)
     blocks = [_block(code, record, kinds) for record in records if isinstance(record, Record)]
+    header = re.search(r"#include\s+\"([^\"]*ecblobs[^\"]*)\"", text)
     return NetworkCode(
         version=version[1] if version else "",
         options=tuple((match[1], match[2]) for match in _OPTION.finditer(text)),
@@ -464,4 +472,6 @@ def read_network_c(content: bytes, file: str = "network.c") -> NetworkCode:
         outputs=tuple(item for item in outputs if not item.parameter),
         buffers=_unique(iter((*inputs, *outputs, *inner))),
         blocks=tuple(block for block in blocks if block is not None),
+        users=tuple(code.users.items()),
+        header=header[1] if header else "",
     )

@@ -110,10 +110,12 @@ def features(epoch: int, unit: Unit, stream: Stream) -> Features:
     x = numbers.reshape(-1, height, width // batch, batch)
     if subtract := unit.signed("FSUB.FSUB"):
         x = x - np.int32(subtract)
-    left, right = unit["FHCROP.LEFT"] // batch, (unit["FHCROP.RIGHT"] + 1) // batch
+    left = unit["FHCROP.LEFT"] // batch
+    right = (unit["FHCROP.RIGHT"] or width - 1) // batch + 1  # 0: the last column is not cropped
     top, bottom = unit["FVCROP.TOP"], unit["FVCROP.BOTTOM"] + 1
     x = x[:, top:bottom, left:right]
-    frame = [unit[f"ZFRAME.{side}"] for side in ("TOP", "BOTTOM", "LEFT", "RIGHT")]
+    frame = [unit["ZFRAME.TOP"], unit["ZFRAME.BOTTOM"]]
+    frame += [unit["ZFRAME.LEFT"] // batch, unit["ZFRAME.RIGHT"] // batch]
     pads = [unit[f"SAMPLE.{side}PAD"] for side in "TBLR"]
     fill = unit.signed("ZFBIAS.ZFBIAS")
     if any(frame):
@@ -173,7 +175,7 @@ def products(epoch: int, unit: Unit, x: Features, weights: Frames) -> Frames:
     down, across = unit["SAMPLE.VSTRD"], unit["SAMPLE.HSTRD"]
     if not down or not across:
         raise _unmodelled(epoch, unit, "stride 0")
-    count, rows, columns, batch = x.values.shape
+    _, rows, columns, batch = x.values.shape
     if rows < height or columns < width:
         raise _failed(epoch, unit, f"kernel {height}x{width} on a {rows}x{columns} map")
     limit = (
@@ -189,18 +191,12 @@ def products(epoch: int, unit: Unit, x: Features, weights: Frames) -> Frames:
     kernel_count = weights.shape[1]
     made = ((rows - height) // down + 1) * ((columns - width) // across + 1) * kernel_count
     out = np.empty((len(weights), made), np.int32)
-    shape = np.array(
-        (rows, columns, batch, height, width, down, across, kernel_count), np.int64
-    )
-    aton_convolve(
-        flat, index, weights.astype(np.int16).reshape(-1), shape, out.reshape(-1)
-    )
+    shape = np.array((rows, columns, batch, height, width, down, across, kernel_count), np.int64)
+    aton_convolve(flat, index, weights.astype(np.int16).reshape(-1), shape, out.reshape(-1))
     return out
 
 
-def requantised(
-    epoch: int, unit: Unit, total: Frames, carry: Frames | None
-) -> tuple[Frames, int]:
+def requantised(epoch: int, unit: Unit, total: Frames, carry: Frames | None) -> tuple[Frames, int]:
     """The output stage of a CONVACC: add the sum so far, shift, round, saturate; saturations."""
     shift, size = unit["DFORMAT.OUTSHIFT"], unit["DFORMAT.OBYTES"]
     in_shift = unit["DFORMAT.INSHIFT"] if carry is not None else 0
@@ -320,11 +316,11 @@ def pool(epoch: int, unit: Unit, stream: Stream) -> Result:
     width, height = unit["FDIMS.FEATX"], unit["FDIMS.FEATY"]
     if not width * height or stream.size % (width * height) or width % batch:
         raise _failed(epoch, unit, f"{stream.size} elements, frames of {width}x{height}")
-    x = signed(stream.all(), unit["CTRL.FBYTES"] or 1).reshape(-1, height, width)
+    flat = signed(stream.all(), unit["CTRL.FBYTES"] or 1).reshape(-1, height, width)
     if unit["CTRL.CROPEN"]:
-        x = x[:, unit["YCROP.TCROP"] : unit["YCROP.BCROP"] + 1]
-        x = x[:, :, unit["XCROP.LCROP"] : unit["XCROP.RCROP"] + 1]
-    x = x.reshape(len(x), x.shape[1], -1, batch)
+        flat = flat[:, unit["YCROP.TCROP"] : unit["YCROP.BCROP"] + 1]
+        flat = flat[:, :, unit["XCROP.LCROP"] : unit["XCROP.RCROP"] + 1]
+    x = flat.reshape(len(flat), flat.shape[1], -1, batch)
     shift, scale = unit["CTRL.OUTSHIFT"], unit["MULVAL.MULVAL"]
     bits = 8 * (unit["RNDCTRL.OBYTES"] or 1)
     if kind == 10:

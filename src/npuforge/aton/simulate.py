@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -167,9 +168,7 @@ class _Run:
 
     def moved(self, unit: Unit, *, write: bool) -> None:
         pattern = pattern_of(self.epoch.number, unit)
-        self.transfers.append(
-            Transfer(unit.name, write, pattern.low, pattern.high, pattern.moved)
-        )
+        self.transfers.append(Transfer(unit.name, write, pattern.low, pattern.high, pattern.moved))
 
     def looped_through(self, reader: Unit) -> int | None:
         """Source of the writer whose memory a reader of this same epoch reads back."""
@@ -223,7 +222,7 @@ class _Run:
         shape = {value.shape for value in sums.values()}
         if len(shape) != 1 or (external is not None and external.size != sums[chain[0]].size):
             raise self.fail(page, "the sums of a chain differ in size")
-        for source, unit in zip(chain, chain[1:], strict=False):
+        for source, unit in pairwise(chain):
             self.links[unit, 2] = Link(UNITS[source], UNITS[unit], 2, sums[unit].size)
         if tail is None:
             value = None if external is None else external.all().reshape(sums[chain[0]].shape)

@@ -39,7 +39,7 @@ class Stream:
     @property
     def size(self) -> int:
         """Elements of the stream."""
-        return self.frames * self.values.shape[1]
+        return self.frames * int(self.values.shape[1])
 
     def all(self) -> Frames:
         """Every frame, repeated ones written out."""
