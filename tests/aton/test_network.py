@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.aton.networks import FLASH, RAM, SCALE, ZERO, constants, write_network
 
 from npuforge import api
-from npuforge.artefacts.c_source import calls, definitions, without_comments
+from npuforge.artefacts.c_values import calls, definitions, without_comments
 from npuforge.artefacts.ec_blob import read_blob, relocated, relocations, write_blob
 from npuforge.artefacts.ihex import Segment, write_ihex
 from npuforge.artefacts.network_c import read_network_c

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from npuforge.artefacts.c_source import (
+from npuforge.artefacts.c_values import (
     MAX_CHARACTERS,
     Apply,
     Call,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from npuforge.artefacts.c_source import Apply, Record, Symbol, Value
+from npuforge.artefacts.c_values import Apply, Record, Symbol, Value
 from npuforge.artefacts.network_c import Block, NetworkCall
 from npuforge.aton.program import Epoch, Route, Unit
 from npuforge.aton.registers import PORTS, UNITS, fields_of

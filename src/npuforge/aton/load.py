@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from npuforge.artefacts.c_source import Record, Symbol, Value
+from npuforge.artefacts.c_values import Record, Symbol, Value
 from npuforge.artefacts.ec_blob import read_blob, relocated, relocations
 from npuforge.artefacts.fields import Fields, read_json
 from npuforge.artefacts.ihex import Segment, read_ihex

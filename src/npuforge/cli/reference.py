@@ -167,7 +167,7 @@ def metrics_page() -> str:
 
 def placement_page() -> str:
     """Placement rules of Neural-ART in the order they are tried."""
-    from npuforge.accelerators.neural_art.placement import RULES
+    from npuforge.accelerators.neural_art.placement import RULES, USER_RULE
 
     lines = [
         "# Placement on Neural-ART",
@@ -180,13 +180,41 @@ def placement_page() -> str:
         "|---|---|---|---|---|",
     ]
     words = catalogue("en")
-    for rule in {rule.code: rule for rule in RULES}.values():
+    for rule in {rule.code: rule for rule in (*RULES, USER_RULE)}.values():
         entry = words[rule.code]
         lines.append(
             f"| {rule.code} | {rule.kind.value} | {rule.confidence.value} "
             f"| {_cell(entry['message'])} | {_cell(entry.get('hint', ''))} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def findings_page() -> str:
+    """Every finding of the doctor with its words."""
+    from npuforge.doctor import RULES
+
+    lines = [
+        "# Findings of the doctor",
+        "",
+        "What `npuforge doctor` can say, by family. Severity and confidence are the usual ones; a",
+        "check lowers them where the files leave room for doubt.",
+        "",
+    ]
+    words = catalogue("en")
+    for rule in RULES.values():
+        entry = words[f"DOC-{rule.id}"]
+        lines += [
+            f"## {rule.id}",
+            "",
+            f"{rule.severity.value}, {rule.confidence.value} confidence. "
+            f"{_cell(entry['message'])}.",
+            "",
+            f"* Cause: {_cell(entry['cause'])}",
+            f"* Remedy: {_cell(entry['hint'])}",
+            f"* To make sure: {_cell(entry['confirm'])}",
+            "",
+        ]
+    return "\n".join(lines)
 
 
 def _plain(text: str) -> str:
@@ -197,6 +225,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands_page,
     "contracts.md": contracts_page,
     "errors.md": errors_page,
+    "findings.md": findings_page,
     "metrics.md": metrics_page,
     "operators.md": operators_page,
     "placement.md": placement_page,

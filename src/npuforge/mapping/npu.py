@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from npuforge.accelerators.neural_art.placement import NpuPlacement, place_node
+from npuforge.accelerators.neural_art.placement import USER_RULE, NpuPlacement, place_node
 from npuforge.accelerators.protocol import PlacementKind
 from npuforge.errors import UsageError
 from npuforge.graph import Graph, macs, short_name
@@ -81,9 +81,9 @@ def map_to_npu(graph: Graph, *, cpu: Collection[str] = (), integer_io: bool = Fa
         placement = place_node(graph, node)
         if names and placement.kind is not PlacementKind.VIEW and not placement.software_epochs:
             placement = NpuPlacement(
-                node.name, PlacementKind.CPU_INTEGER, "MAP-npu-user", {"op": node.op},
-                software_epochs=1,
-            )  # fmt: skip
+                *(node.name, USER_RULE.kind, USER_RULE.code, {"op": node.op}),
+                software_epochs=USER_RULE.software_epochs,
+            )
         elif integer_io and placement.rule == "MAP-npu-float-io":
             placement = NpuPlacement(node.name, PlacementKind.VIEW, "MAP-npu-view")
         placements.append(placement)

@@ -268,11 +268,11 @@ RULES: tuple[Rule, ...] = (
     Rule("MAP-npu-cpu-kernel", _INT, _op(*sorted(_INTEGER_KERNELS)), software_epochs=1),
     Rule("MAP-npu-unlisted", _FLT, _op("detection_postprocess"), software_epochs=1),
     Rule("MAP-npu-dtype", _INT, _dtype, software_epochs=1),
-    Rule("MAP-npu-rank", _INT, _rank, _SEEN, software_epochs=1),
+    Rule("MAP-npu-rank", _INT, _rank, software_epochs=1),
     Rule("MAP-npu-dim", _INT, _dim, software_epochs=1),
-    Rule("MAP-npu-operand", _INT, _dynamic_operand, _SEEN, software_epochs=1),
+    Rule("MAP-npu-operand", _INT, _dynamic_operand, software_epochs=1),
     Rule("MAP-npu-softmax", _INT, _op("softmax"), _SEEN, software_epochs=1),
-    Rule("MAP-npu-bilinear", _INT, _resize(at.ResizeMode.BILINEAR), _SEEN, software_epochs=1),
+    Rule("MAP-npu-bilinear", _INT, _resize(at.ResizeMode.BILINEAR), _CONFLICT, software_epochs=1),
     Rule("MAP-npu-nearest", _HYB, _resize(at.ResizeMode.NEAREST), _CONFLICT, hybrid_epochs=1),
     Rule("MAP-npu-resize-mode", _FLT, _other_resize, software_epochs=1),
     Rule("MAP-npu-concat", _HYB, _concat, _SEEN, hybrid_epochs=1),
@@ -287,6 +287,8 @@ RULES: tuple[Rule, ...] = (
     Rule("MAP-npu-hardware", _HW, _any),
 )
 """In the order they are tried; the last one takes every node."""
+USER_RULE = Rule("MAP-npu-user", _INT, _any, software_epochs=1)
+"""What the user puts on the CPU; never tried by itself."""
 
 
 def place_node(graph: Graph, node: Node) -> NpuPlacement:
