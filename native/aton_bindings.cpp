@@ -22,11 +22,11 @@ void require(bool sound, const char *what)
         throw std::invalid_argument(what);
 }
 
-na_frame frame_of(const Longs &shape, std::size_t memory, const Longs &starts, std::size_t values)
+au_frame frame_of(const Longs &shape, std::size_t memory, const Longs &starts, std::size_t values)
 {
     require(shape.shape(0) == 7, "frame");
     const std::int64_t *s = shape.data();
-    const na_frame frame = {s[0], s[1], s[2], s[3], s[4], static_cast<int>(s[5]),
+    const au_frame frame = {s[0], s[1], s[2], s[3], s[4], static_cast<int>(s[5]),
                             static_cast<int>(s[6])};
     require(frame.rows > 0 && frame.columns > 0 && frame.depth > 0, "frame");
     require(frame.size >= 1 && frame.size <= 3 && frame.line >= 0 && frame.pixel >= 0, "frame");
@@ -46,8 +46,8 @@ std::int64_t gather(Array<const std::uint8_t> data, Array<const std::uint8_t> wr
                     Longs starts, Longs shape, bool check, Array<std::int32_t> out)
 {
     require(written.shape(0) == data.shape(0), "written");
-    const na_frame frame = frame_of(shape, data.shape(0), starts, out.shape(0));
-    return na_gather(data.data(), check ? written.data() : nullptr, starts.data(),
+    const au_frame frame = frame_of(shape, data.shape(0), starts, out.shape(0));
+    return au_gather(data.data(), check ? written.data() : nullptr, starts.data(),
                      static_cast<std::int64_t>(starts.shape(0)), &frame, out.data());
 }
 
@@ -55,8 +55,8 @@ void scatter(Array<std::uint8_t> data, Array<std::uint8_t> written, Longs starts
              Ints values)
 {
     require(written.shape(0) == data.shape(0), "written");
-    const na_frame frame = frame_of(shape, data.shape(0), starts, values.shape(0));
-    na_scatter(data.data(), written.data(), starts.data(),
+    const au_frame frame = frame_of(shape, data.shape(0), starts, values.shape(0));
+    au_scatter(data.data(), written.data(), starts.data(),
                static_cast<std::int64_t>(starts.shape(0)), &frame, values.data());
 }
 
@@ -65,11 +65,11 @@ void convolve(Array<const std::int16_t> x, Ints index, Array<const std::int16_t>
 {
     require(shape.shape(0) == 8, "shape");
     const std::int64_t *s = shape.data();
-    const na_shape form = {s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7]};
+    const au_shape form = {s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7]};
     require(form.kernel_height > 0 && form.kernel_width > 0 && form.batch > 0 && form.down > 0 &&
                 form.across > 0 && form.height >= form.kernel_height &&
                 form.width >= form.kernel_width && form.kernels > 0 &&
-                form.kernels <= NA_MAX_KERNELS,
+                form.kernels <= AU_MAX_KERNELS,
             "shape");
     const std::int64_t frame = form.height * form.width * form.batch;
     const std::int64_t kernel =
@@ -85,7 +85,7 @@ void convolve(Array<const std::int16_t> x, Ints index, Array<const std::int16_t>
             "out");
     std::vector<std::int16_t> scratch(static_cast<std::size_t>(
         form.kernel_height * (form.kernel_width * form.batch + 1) * (form.kernels + 8)));
-    na_convolve(x.data(), index.data(), weights.data(), frames, &form, scratch.data(), out.data());
+    au_convolve(x.data(), index.data(), weights.data(), frames, &form, scratch.data(), out.data());
 }
 
 std::int64_t requantise(Ints sums, nb::object carry, int in_shift, int out_shift, bool round,
@@ -100,7 +100,7 @@ std::int64_t requantise(Ints sums, nb::object carry, int in_shift, int out_shift
         require(held.shape(0) == sums.shape(0), "carry");
         more = held.data();
     }
-    return na_requantise(sums.data(), more, static_cast<std::int64_t>(sums.shape(0)), in_shift,
+    return au_requantise(sums.data(), more, static_cast<std::int64_t>(sums.shape(0)), in_shift,
                          out_shift, round, limit, bits, out.data());
 }
 
@@ -110,7 +110,7 @@ std::int64_t arith(Ints x, nb::object y, Ints params, Ints table, Array<std::int
     require(table.shape(0) == 512 * 3, "table");
     require(out.shape(0) == x.shape(0), "out");
     const std::int32_t *v = params.data();
-    const na_arith_params p = {v[0],  v[1],  v[2],  v[3],  v[4],  v[5],  v[6],
+    const au_arith_params p = {v[0],  v[1],  v[2],  v[3],  v[4],  v[5],  v[6],
                                v[7],  v[8],  v[9],  v[10], v[11], v[12], v[13],
                                v[14], v[15], v[16], v[17], v[18], v[19],
                                {v[20], v[21], v[22], v[23]}, {v[24], v[25], v[26], v[27]}};
@@ -128,7 +128,7 @@ std::int64_t arith(Ints x, nb::object y, Ints params, Ints table, Array<std::int
         second = held.data();
     }
     require(p.operation == 0 || (p.operation == 7 && second != nullptr), "operation");
-    return na_arith(x.data(), second, static_cast<std::int64_t>(x.shape(0)), &p, table.data(),
+    return au_arith(x.data(), second, static_cast<std::int64_t>(x.shape(0)), &p, table.data(),
                     out.data());
 }
 

@@ -10,9 +10,9 @@ static int32_t sign_extended(uint32_t value, int bytes)
 }
 
 /* A frame without gaps is one run of bytes. */
-static na_frame flattened(const na_frame *frame)
+static au_frame flattened(const au_frame *frame)
 {
-    na_frame flat = *frame;
+    au_frame flat = *frame;
     if (flat.columns == 1 || flat.pixel == flat.depth * flat.size) {
         flat.depth *= flat.columns;
         flat.columns = 1;
@@ -42,10 +42,10 @@ static void load_run(const uint8_t *from, int64_t depth, int size, int sign, int
     }
 }
 
-int64_t na_gather(const uint8_t *data, const uint8_t *written, const int64_t *starts,
-                  int64_t count, const na_frame *frame, int32_t *out)
+int64_t au_gather(const uint8_t *data, const uint8_t *written, const int64_t *starts,
+                  int64_t count, const au_frame *frame, int32_t *out)
 {
-    const na_frame flat = flattened(frame);
+    const au_frame flat = flattened(frame);
     int64_t missing = -1;
     for (int64_t k = 0; k < count; ++k)
         for (int64_t y = 0; y < flat.rows; ++y)
@@ -62,10 +62,10 @@ int64_t na_gather(const uint8_t *data, const uint8_t *written, const int64_t *st
     return missing;
 }
 
-void na_scatter(uint8_t *data, uint8_t *written, const int64_t *starts, int64_t count,
-                const na_frame *frame, const int32_t *values)
+void au_scatter(uint8_t *data, uint8_t *written, const int64_t *starts, int64_t count,
+                const au_frame *frame, const int32_t *values)
 {
-    const na_frame flat = flattened(frame);
+    const au_frame flat = flattened(frame);
     for (int64_t k = 0; k < count; ++k)
         for (int64_t y = 0; y < flat.rows; ++y)
             for (int64_t x = 0; x < flat.columns; ++x) {
@@ -79,7 +79,7 @@ void na_scatter(uint8_t *data, uint8_t *written, const int64_t *starts, int64_t 
 }
 
 /* Weights of one frame for pairwise products: [kernel row][pair][padded kernels][2]. */
-static void pack(const int16_t *weights, const na_shape *s, int64_t padded, int16_t *packed)
+static void pack(const int16_t *weights, const au_shape *s, int64_t padded, int16_t *packed)
 {
     const int64_t length = s->kernel_width * s->batch;
     const int64_t pairs = (length + 1) / 2;
@@ -92,13 +92,13 @@ static void pack(const int16_t *weights, const na_shape *s, int64_t padded, int1
 }
 
 /* Sums of one row of output pixels. */
-static void row_portable(const int16_t *x, const int16_t *packed, const na_shape *s,
+static void row_portable(const int16_t *x, const int16_t *packed, const au_shape *s,
                          int64_t padded, int64_t columns, int32_t *out)
 {
     const int64_t length = s->kernel_width * s->batch;
     const int64_t pairs = (length + 1) / 2;
     for (int64_t at = 0; at < columns; ++at, out += s->kernels) {
-        int32_t sums[NA_MAX_KERNELS + 9] = {0};
+        int32_t sums[AU_MAX_KERNELS + 9] = {0};
         for (int64_t i = 0; i < s->kernel_height; ++i) {
             const int16_t *in = x + (i * s->width + at * s->across) * s->batch;
             const int16_t *w = packed + i * pairs * padded * 2;
@@ -117,7 +117,7 @@ static void row_portable(const int16_t *x, const int16_t *packed, const na_shape
 
 /* Four pixels by up to 24 kernels at a time; the same sums as row_portable. */
 __attribute__((target("avx2"))) static void block_avx2(const int16_t *const *in,
-                                                       const int16_t *packed, const na_shape *s,
+                                                       const int16_t *packed, const au_shape *s,
                                                        int64_t padded, int64_t first, int vectors,
                                                        int pixels, int32_t *const *out)
 {
@@ -154,7 +154,7 @@ __attribute__((target("avx2"))) static void block_avx2(const int16_t *const *in,
 }
 
 __attribute__((target("avx2"))) static void block1_avx2(const int16_t *const *in,
-                                                        const int16_t *packed, const na_shape *s,
+                                                        const int16_t *packed, const au_shape *s,
                                                         int64_t padded, int64_t first, int pixels,
                                                         int32_t *const *out)
 {
@@ -184,7 +184,7 @@ __attribute__((target("avx2"))) static void block1_avx2(const int16_t *const *in
     }
 }
 
-static void row_avx2(const int16_t *x, const int16_t *packed, const na_shape *s, int64_t padded,
+static void row_avx2(const int16_t *x, const int16_t *packed, const au_shape *s, int64_t padded,
                      int64_t columns, int32_t *out)
 {
     for (int64_t first = 0; first < padded; first += 24) {
@@ -218,8 +218,8 @@ static int has_avx2(void)
 }
 #endif
 
-void na_convolve(const int16_t *x, const int32_t *index, const int16_t *weights, int64_t frames,
-                 const na_shape *s, int16_t *scratch, int32_t *out)
+void au_convolve(const int16_t *x, const int32_t *index, const int16_t *weights, int64_t frames,
+                 const au_shape *s, int16_t *scratch, int32_t *out)
 {
     const int64_t rows = (s->height - s->kernel_height) / s->down + 1;
     const int64_t columns = (s->width - s->kernel_width) / s->across + 1;
@@ -236,7 +236,7 @@ void na_convolve(const int16_t *x, const int32_t *index, const int16_t *weights,
     }
 }
 
-int64_t na_requantise(const int32_t *sums, const int32_t *carry, int64_t count, int in_shift,
+int64_t au_requantise(const int32_t *sums, const int32_t *carry, int64_t count, int in_shift,
                       int out_shift, int round, int limit, int bits, int32_t *out)
 {
     const int64_t low = limit == 2 ? 0 : -(INT64_C(1) << (bits - 1));
@@ -263,7 +263,7 @@ typedef struct {
     int64_t addend[512];
 } coefficients;
 
-static void expand(const na_arith_params *p, const int32_t *table, coefficients *to)
+static void expand(const au_arith_params *p, const int32_t *table, coefficients *to)
 {
     const int64_t scale = INT64_C(1) << p->cs;
     for (int n = 0; n < 512; ++n) {
@@ -278,7 +278,7 @@ static void expand(const na_arith_params *p, const int32_t *table, coefficients 
 
 /* `count` elements whose table index moves by `step` each. */
 static inline int64_t arith_run(const int32_t *x, const int32_t *y, int64_t count,
-                                const na_arith_params *p, const coefficients *k, int32_t index,
+                                const au_arith_params *p, const coefficients *k, int32_t index,
                                 int32_t step, int32_t *out)
 {
     const int narrow_x = 32 - 8 * p->x_bytes, narrow_y = 32 - 8 * p->y_bytes;
@@ -306,7 +306,7 @@ static inline int64_t arith_run(const int32_t *x, const int32_t *y, int64_t coun
     return met;
 }
 
-int64_t na_arith(const int32_t *x, const int32_t *y, int64_t count, const na_arith_params *p,
+int64_t au_arith(const int32_t *x, const int32_t *y, int64_t count, const au_arith_params *p,
                  const int32_t *table, int32_t *out)
 {
     coefficients k;

@@ -15,45 +15,45 @@ typedef struct {
     int64_t line, pixel; /* byte steps */
     int size;            /* 1..3 */
     int sign;            /* sign-extend when reading */
-} na_frame;
+} au_frame;
 
 /* Read `count` frames that start at `starts`; offset of the first byte nobody wrote, or -1. */
-int64_t na_gather(const uint8_t *data, const uint8_t *written, const int64_t *starts,
-                  int64_t count, const na_frame *frame, int32_t *out);
+int64_t au_gather(const uint8_t *data, const uint8_t *written, const int64_t *starts,
+                  int64_t count, const au_frame *frame, int32_t *out);
 
 /* Write frames in order; notes the bytes in `written`. */
-void na_scatter(uint8_t *data, uint8_t *written, const int64_t *starts, int64_t count,
-                const na_frame *frame, const int32_t *values);
+void au_scatter(uint8_t *data, uint8_t *written, const int64_t *starts, int64_t count,
+                const au_frame *frame, const int32_t *values);
 
 typedef struct {
     int64_t height, width, batch;        /* of a feature frame, padding included */
     int64_t kernel_height, kernel_width; /* of a kernel */
     int64_t down, across;                /* strides */
-    int64_t kernels;                     /* of one frame, at most NA_MAX_KERNELS */
-} na_shape;
+    int64_t kernels;                     /* of one frame, at most AU_MAX_KERNELS */
+} au_shape;
 
-enum { NA_MAX_KERNELS = 255 };
+enum { AU_MAX_KERNELS = 255 };
 
 /* Exact sums of products that fit 32 bits. `x` has one element of slack behind its end; `index`
  * names the feature frame of each of the `frames` output frames. `scratch` holds
  * kernel_height * (kernel_width * batch + 1) * (kernels + 8) elements. */
-void na_convolve(const int16_t *x, const int32_t *index, const int16_t *weights, int64_t frames,
-                 const na_shape *shape, int16_t *scratch, int32_t *out);
+void au_convolve(const int16_t *x, const int32_t *index, const int16_t *weights, int64_t frames,
+                 const au_shape *shape, int16_t *scratch, int32_t *out);
 
 /* The output stage of a CONVACC; returns how many values saturate. limit: 0 wrap, 1 signed,
  * 2 unsigned. */
-int64_t na_requantise(const int32_t *sums, const int32_t *carry, int64_t count, int in_shift,
+int64_t au_requantise(const int32_t *sums, const int32_t *carry, int64_t count, int in_shift,
                       int out_shift, int round, int limit, int bits, int32_t *out);
 
 typedef struct {
     int32_t operation, x_bytes, y_bytes, ax, by, cs, res, round, saturate, clip, clip_min, clip_max;
     int32_t bytes, combine, vector_a, vector_b, vector_c, a, b, c;
     int32_t every[4], step[4]; /* index counters: plain, 1, 2, 3; every 0 = off */
-} na_arith_params;
+} au_arith_params;
 
 /* ARITH: affine (operation 0) or product (7); `table` holds 512 times A, B, C. Returns how many
  * values saturate. */
-int64_t na_arith(const int32_t *x, const int32_t *y, int64_t count, const na_arith_params *p,
+int64_t au_arith(const int32_t *x, const int32_t *y, int64_t count, const au_arith_params *p,
                  const int32_t *table, int32_t *out);
 
 #ifdef __cplusplus

@@ -48,3 +48,21 @@ def aton_requantise(
     out: _I32,
 ) -> int: ...
 def aton_arith(x: _I32, y: _I32 | None, params: _I32, table: _I32, out: _I32) -> int: ...
+
+class NeuralArtConvolution:
+    def __init__(
+        self,
+        weights: npt.NDArray[np.int16],
+        depthwise: bool,
+        geometry: npt.NDArray[np.int32],
+        parts: npt.NDArray[np.int32],
+        slices: npt.NDArray[np.int32],
+        passes: int,
+        stages: npt.NDArray[np.int32],
+        gain: npt.NDArray[np.int32],
+        offset: npt.NDArray[np.int64],
+        portable: bool = False,
+    ) -> None: ...
+    def run(
+        self, x: npt.NDArray[np.int16], y: npt.NDArray[np.int8]
+    ) -> tuple[int, int, int, int]: ...
