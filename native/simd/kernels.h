@@ -160,7 +160,7 @@ typedef void (*pixels_fn)(const nf_prepared *, const int16_t *const *, uint8_t *
 NF_INLINE void over_bands(const nf_view *v, const nf_prepared *q, pixels_fn compute)
 {
     const nf_params_conv2d_s8 *p = &q->window;
-    const nf_view x = {v[0].data, &q->x}, y = {v[q->y_operand].data, &q->y};
+    const nf_view x = {v[0].data, &q->x}, y = {v[q->y_operand].data + q->y_offset, &q->y};
     const int32_t depth = q->x.c * q->repeat;
     const int16_t *src[NF_SIMD_PIXELS];
     uint8_t *dst[NF_SIMD_PIXELS];
@@ -184,6 +184,13 @@ NF_INLINE void over_bands(const nf_view *v, const nf_prepared *q, pixels_fn comp
 static void conv2d(const nf_view *v, const void *params)
 {
     over_bands(v, params, products);
+}
+
+static void transposed(const nf_view *v, const void *params)
+{
+    const nf_prepared_parts *joint = params;
+    for (int32_t i = 0; i < joint->count; ++i)
+        over_bands(v, joint->part[i], products);
 }
 
 static void depthwise(const nf_view *v, const void *params)
@@ -242,5 +249,5 @@ static void lone_product(const nf_view *v, const void *params)
 
 #include "elementwise.h"
 
-const nf_simd_variant VARIANT = {NAME,         LANES, GROUP, order, conv2d, depthwise,
-                                 lone_product, add,   mul,   mean,  max_pool};
+const nf_simd_variant VARIANT = {NAME,       LANES, GROUP, order, conv2d,  depthwise, lone_product,
+                                 transposed, add,   mul,   mean,  max_pool};
