@@ -55,6 +55,16 @@ def test_quiet(name: str, tmp_path: Path) -> None:
     assert [f.id for f in found] == []
 
 
+def test_page_lists_every_log_case() -> None:
+    """docs/reference/doctor_cases.md is written by benchmarks/doctor_cases.py."""
+    root = Path(__file__).parents[2]
+    page = (root / "docs/reference/doctor_cases.md").read_text(encoding="utf-8")
+    for recipe in (Path(__file__).parent / "cases").glob("*-log/expect.toml"):
+        assert f"| {recipe.parent.name} |" in page, recipe.parent.name
+    assert "missed |" not in page
+    assert "false alarm |" not in page
+
+
 def test_every_signature_has_a_case() -> None:
     """Every signature's rule fires in a reproduced case or is shown here."""
     cases = Path(__file__).parent / "cases"
