@@ -216,7 +216,8 @@ def npu_time_document(cost: NpuCost) -> Document:
     return {
         "ms": cost.ms,
         "interval_ms": list(cost.interval),
-        "interval_rests_on": "published inference times of STM32N6 boards at 800/1000 MHz",
+        "interval_rests_on": cost.calibration.basis,
+        "compiler": cost.release,
         "epochs": [
             {"node": e.node, "op": e.op, "ms": e.ms, "waits_for": e.bottleneck.value,
              "macs": e.macs, "mode_16x8": e.wide}
