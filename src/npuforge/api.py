@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from npuforge.accelerators.neural_art.lowering import conv_choices
+from npuforge.accelerators.neural_art.lowering import default_choices
 from npuforge.artefacts.c_info import read_c_info
 from npuforge.artefacts.ec_blob import read_blob, write_blob
 from npuforge.artefacts.log_text import log_from_bytes
@@ -47,7 +47,13 @@ from npuforge.mapping import (
 )
 from npuforge.messages import text
 from npuforge.numerics import Executor, random_inputs, with_contract
-from npuforge.numerics.neural_art import CONTRACTS, NeuralArtExecutor, grade, with_neural_art
+from npuforge.numerics.neural_art import (
+    CONTRACTS,
+    NeuralArtExecutor,
+    grade,
+    unit_of,
+    with_neural_art,
+)
 from npuforge.pipeline import PlannedModel, System, plan_system
 from npuforge.report import check_writable, new_folder, write_file
 from npuforge.report.deployment import deployment_files, write_deployment
@@ -117,7 +123,7 @@ def load_graph(
 def make_executor(graph: Graph, *, capture: bool = False) -> Executor | NeuralArtExecutor:
     """The executor of a graph: the NPU's arithmetic when a node is under a neural_art contract."""
     if any(node.contract in CONTRACTS for node in graph.nodes):
-        return NeuralArtExecutor(graph, conv_choices(graph))
+        return NeuralArtExecutor(graph, default_choices(graph))
     return Executor(graph, capture=capture)
 
 
@@ -247,8 +253,9 @@ def run_document(
 def evidence(graph: Graph) -> list[dict[str, str]]:
     """Per node, how well it is proved that its arithmetic is the NPU's; empty for other contracts.
 
-    Grades: A equal to outputs of a board, B compiled networks agree, C forced by the register
-    header or by consistency, D best guess or the model file's rule in place of a CPU library.
+    With the unit that computes it. Grades: A equal to outputs of a board, B compiled networks
+    agree, C forced by the register header or by consistency, D best guess or the model file's rule
+    in place of a CPU library.
     """
     if all(node.contract not in CONTRACTS for node in graph.nodes):
         return []
@@ -257,6 +264,7 @@ def evidence(graph: Graph) -> list[dict[str, str]]:
             "node": node.name,
             "op": node.op,
             "contract": str(node.contract),
+            "unit": str(unit_of(graph, node)),
             "grade": str(grade(graph, node)),
         }
         for node in graph.nodes
