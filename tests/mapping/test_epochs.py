@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuforge.accelerators.neural_art.epochs import ACTIV, ARITH, CONVACC, POOL, Epoch, epochs

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.mapping.test_epochs import Net
 from typer.testing import CliRunner
@@ -119,6 +119,7 @@ def test_comparison_explains_every_difference() -> None:
     assert sum(d.compiled for d in found.differences) == 3
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=400))
 def test_hostile_reports(data: bytes) -> None:
     try:
