@@ -224,4 +224,5 @@ def test_command_line(tmp_path: Path, example: object) -> None:
     wrong = run.invoke(
         app, ["analyze", model, "--target", "mps3-an547", "--st-report", str(report)]
     )
-    assert wrong.exit_code == 2
+    assert isinstance(wrong.exception, UsageError)
+    assert wrong.exception.code == "NPU-003"
