@@ -1,8 +1,8 @@
 """User time of `analyze` beyond import, for the largest networks of the measurement data.
 
-Each file is analysed in a process of its own; the time is that of reading, planning, placing, packing
-into epochs and timing, without the imports and without printing. The limit is 1.0 s for a network of
-300 nodes; `limit` scales it with the number of nodes above that.
+Each file is analysed in a process of its own; the time is that of reading, planning, placing,
+packing into epochs and timing, without the imports and without printing. The limit is 1.0 s for a
+network of 300 nodes; `limit` scales it with the number of nodes above that.
 """
 
 from __future__ import annotations
