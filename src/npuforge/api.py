@@ -21,7 +21,10 @@ from npuforge.artefacts.ec_blob import read_blob, write_blob
 from npuforge.artefacts.log_text import log_from_bytes
 from npuforge.artefacts.tool_log import read_tool_log
 from npuforge.artefacts.vela_report import VelaLayer, read_vela_layers
-from npuforge.aton import assemble, disassemble, epochs_of
+from npuforge.aton import assemble, disassemble
+from npuforge.aton.compiled import Buffer, Compiled
+from npuforge.aton.execute import run_program
+from npuforge.aton.load import load_compiled
 from npuforge.boards import (
     HostBoard,
     QemuBoard,
@@ -57,6 +60,7 @@ from npuforge.numerics.neural_art import (
 from npuforge.pipeline import PlannedModel, System, plan_system
 from npuforge.report import check_writable, new_folder, write_file
 from npuforge.report.deployment import deployment_files, write_deployment
+from npuforge.report.program import network_document, run_summary, trace_document
 from npuforge.targets import Target, load_target, target_names
 from npuforge.tasks import ImageRange, Samples, load_samples
 from npuforge.validate import (
@@ -69,6 +73,7 @@ from npuforge.validate import (
     not_run,
     oracle_for,
 )
+from npuforge.validate.program import buffer_arrays, compare_with_model, input_bytes
 from npuforge.vocab import Contract
 
 PathLike = str | os.PathLike[str]
@@ -326,28 +331,85 @@ def _program_bytes(path: PathLike) -> bytes:
         raise UsageError("ATN-009", path=path, reason=error.strerror or str(error)) from None
 
 
-def aton_document(path: PathLike) -> dict[str, Any]:
-    """Epochs of an epoch-controller blob as a JSON document; bytes are what the engines move.
+def aton_document(path: PathLike, weights: Sequence[PathLike] = ()) -> dict[str, Any]:
+    """What is in a compiled network as a JSON document; bytes are what the engines move.
+
+    Args:
+        path: generated C, a folder with it, or an epoch-controller blob.
+        weights: weight images instead of the ones beside the code.
 
     Raises:
-        ModelError: the file is no blob; the message names the word offset.
+        ModelError: what does not decode, with its word offset, line or field.
     """
-    blob = read_blob(_program_bytes(path))
-    return {
-        "schema": "npuforge.aton/1",
-        "path": str(path),
-        "instructions": len(blob.instructions),
-        "relocatable": bool(blob.prefix),
-        "epochs": [
-            {
-                "epoch": epoch.number,
-                "units": [unit.name for _, unit in sorted(epoch.units.items())],
-                "read": sum(unit.stream_bytes for unit in epoch.readers),
-                "written": sum(unit.stream_bytes for unit in epoch.writers),
-            }
-            for epoch in epochs_of(blob)
-        ],
-    }
+    return network_document(load_compiled(Path(path), [Path(item) for item in weights]))
+
+
+def _program_inputs(network: Compiled, inputs: Sequence[PathLike], seed: int) -> dict[str, bytes]:
+    if not inputs:
+        rng = np.random.default_rng(seed)
+        return {b.name: _random_bytes(b, rng) for b in network.inputs}
+    if len(inputs) != len(network.inputs):
+        raise UsageError("ATN-015", given=len(inputs), wanted=len(network.inputs))
+    made = {}
+    for buffer, path in zip(network.inputs, inputs, strict=True):
+        try:
+            values = np.load(Path(path), allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise UsageError("ATN-009", path=path, reason=str(error)) from None
+        made[buffer.name] = input_bytes(buffer, values)
+    return made
+
+
+def _random_bytes(buffer: Buffer, rng: np.random.Generator) -> bytes:
+    if buffer.real:
+        return rng.uniform(-1, 1, buffer.size // 4).astype("<f4").tobytes()
+    return rng.integers(0, 256, buffer.size, np.uint8).tobytes()
+
+
+def aton_run(
+    path: PathLike,
+    inputs: Sequence[PathLike] = (),
+    *,
+    model: PathLike | None = None,
+    weights: Sequence[PathLike] = (),
+    output: PathLike | None = None,
+    trace: bool = False,
+    seed: int = 1,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Run a compiled network on the simulator, and compare every buffer with its model.
+
+    Args:
+        path: generated C, a folder with it, or a folder of blobs with ``network.json``.
+        inputs: one .npy an input; random bytes when none are given.
+        model: the network it came from; every epoch is then fed with that network's own tensors.
+        weights: weight images instead of the ones beside the code.
+        output: .npz for the captured buffers and outputs.
+        trace: elements of each link, bytes of each pool and port, MACs of every epoch instead.
+        seed: of random inputs.
+        force: replace an existing output file.
+
+    Raises:
+        ModelError: what the program does that hardware would not survive, by epoch and unit.
+        UsageError: a path or an input that cannot be used.
+    """
+    network = load_compiled(Path(path), [Path(item) for item in weights])
+    data = _program_inputs(network, inputs, seed)
+    if output is not None:
+        check_writable(Path(output), replace=force)
+    comparison = None
+    if model is not None:
+        comparison = compare_with_model(network, load_graph(model), data)
+    run = (
+        comparison.run
+        if comparison is not None and output is None
+        else run_program(network, data, capture=output is not None)
+    )
+    if output is not None:
+        save_arrays(Path(output), buffer_arrays(network, run))
+    if trace:
+        return trace_document(network, run)
+    return run_summary(network, run, comparison)
 
 
 def aton_translate(
