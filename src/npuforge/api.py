@@ -16,11 +16,7 @@ from typing import Any
 import numpy as np
 
 from npuforge.accelerators.neural_art.lowering import default_choices
-from npuforge.artefacts.c_info import read_c_info
 from npuforge.artefacts.ec_blob import read_blob, write_blob
-from npuforge.artefacts.log_text import log_from_bytes
-from npuforge.artefacts.tool_log import read_tool_log
-from npuforge.artefacts.vela_report import VelaLayer, read_vela_layers
 from npuforge.aton import assemble, disassemble
 from npuforge.aton.compiled import Buffer, Compiled
 from npuforge.aton.execute import run_program
@@ -36,18 +32,14 @@ from npuforge.boards import (
 from npuforge.cost import NpuCost, npu_cost
 from npuforge.doctor import RULES, Diagnosis, Rule, collect, diagnose
 from npuforge.errors import ToolError, UsageError
-from npuforge.explore.boards import BoardResult, compare_boards
+from npuforge.explore.boards import compare_targets as compare_targets
 from npuforge.exporters import Conversion, convert, format_of
 from npuforge.firmware import KnownAnswer, Network, capture_order, identifier, project_files
 from npuforge.graph import Array, Graph
 from npuforge.importers import Shapes, load_model, read_model_bytes
-from npuforge.mapping import (
-    CompiledEpochs,
-    NpuMapping,
-    epochs_of_c_info,
-    epochs_of_report,
-    map_to_npu,
-)
+from npuforge.mapping import NpuMapping, map_to_npu
+from npuforge.mapping import read_compiled as read_compiled
+from npuforge.mapping import read_vela as read_vela
 from npuforge.messages import text
 from npuforge.numerics import Executor, random_inputs, with_contract
 from npuforge.numerics.neural_art import (
@@ -481,45 +473,6 @@ def npu_mapping(
     if "neural_art" not in target.accelerators:
         return None
     return map_to_npu(graph, cpu=cpu, integer_io=integer_io)
-
-
-def compare_targets(
-    graph: Graph,
-    targets: Sequence[Target] | None = None,
-    *,
-    cpu: Sequence[str] = (),
-    integer_io: bool = False,
-) -> tuple[BoardResult, ...]:
-    """The network on every board (all of them by default): fit, NPU share, peak, time; best first.
-
-    Raises:
-        UsageError: a name in `cpu` fits no node and no operator of the graph.
-    """
-    boards = list(iter_targets()) if targets is None else targets
-    return compare_boards(graph, boards, cpu=cpu, integer_io=integer_io)
-
-
-def read_compiled(path: PathLike) -> CompiledEpochs:
-    """The epochs of a report of ST's tool: ``*_c_info.json`` or an analyze, generate or validate
-    report.
-
-    Raises:
-        NpuforgeError: the file cannot be read, or counts no epochs.
-    """
-    file = Path(path)
-    if file.suffix.lower() == ".json":
-        return epochs_of_c_info(read_c_info(_program_bytes(file), file.name))
-    return epochs_of_report(read_tool_log(log_from_bytes(_program_bytes(file), file.name)))
-
-
-def read_vela(path: PathLike) -> tuple[VelaLayer, ...]:
-    """The rows of Vela's ``*_per-layer.csv``.
-
-    Raises:
-        NpuforgeError: the file cannot be read or is no such report.
-    """
-    file = Path(path)
-    return read_vela_layers(_program_bytes(file), file.name)
 
 
 def npu_time(graph: Graph, target: Target, npu: NpuMapping, clock: str) -> NpuCost:

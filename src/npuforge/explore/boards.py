@@ -11,7 +11,7 @@ from npuforge.graph import Graph
 from npuforge.lowering import lower
 from npuforge.mapping import map_graph, map_to_npu
 from npuforge.memory import plan_memory, verify_plan
-from npuforge.targets import Target, Use
+from npuforge.targets import Target, Use, load_target, target_names
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,22 @@ class BoardResult:
     node_share: float | None
     mac_share: float | None
     ms: float | None
+
+
+def compare_targets(
+    graph: Graph,
+    targets: Iterable[Target] | None = None,
+    *,
+    cpu: Collection[str] = (),
+    integer_io: bool = False,
+) -> tuple[BoardResult, ...]:
+    """`compare_boards`, by default over all boards that come with npuforge.
+
+    Raises:
+        UsageError: a name in `cpu` fits no node and no operator of the graph.
+    """
+    boards = map(load_target, target_names()) if targets is None else targets
+    return compare_boards(graph, boards, cpu=cpu, integer_io=integer_io)
 
 
 def compare_boards(

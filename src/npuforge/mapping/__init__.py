@@ -13,9 +13,10 @@ from npuforge.mapping.compiled import (
     compare_report,
     epochs_of_c_info,
     epochs_of_report,
+    read_compiled,
 )
 from npuforge.mapping.npu import Fallback, NpuMapping, map_to_npu
-from npuforge.mapping.vela import VelaMapping, map_with_vela
+from npuforge.mapping.vela import VelaMapping, map_with_vela, read_vela
 from npuforge.targets import Target
 
 __all__ = [
@@ -31,6 +32,8 @@ __all__ = [
     "map_graph",
     "map_to_npu",
     "map_with_vela",
+    "read_compiled",
+    "read_vela",
 ]
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 
 from npuforge.accelerators.neural_art.placement import NpuPlacement
-from npuforge.artefacts.c_info import CInfo, Where
-from npuforge.artefacts.tool_log import ToolLog
+from npuforge.artefacts.c_info import CInfo, Where, read_c_info
+from npuforge.artefacts.log_text import log_from_bytes
+from npuforge.artefacts.tool_log import ToolLog, read_tool_log
 from npuforge.errors import UsageError
 from npuforge.graph import Graph
 from npuforge.mapping.npu import NpuMapping
@@ -92,6 +95,28 @@ class ReportComparison:
     compiled: CompiledEpochs
     predicted: tuple[int, int, int]
     differences: tuple[Difference, ...]
+
+
+def read_compiled(path: str | PathLike[str]) -> CompiledEpochs:
+    """The epochs of a report of ST's tool: ``*_c_info.json`` or an analyze, generate or validate
+    report.
+
+    Raises:
+        NpuforgeError: the file cannot be read, or counts no epochs.
+    """
+    file = Path(path)
+    content = file_bytes(file)
+    if file.suffix.lower() == ".json":
+        return epochs_of_c_info(read_c_info(content, file.name))
+    return epochs_of_report(read_tool_log(log_from_bytes(content, file.name)))
+
+
+def file_bytes(path: Path) -> bytes:
+    """Content of a file. Raises UsageError ATN-009 when it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError("ATN-009", path=path, reason=error.strerror or str(error)) from None
 
 
 def epochs_of_c_info(info: CInfo) -> CompiledEpochs:

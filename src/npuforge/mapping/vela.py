@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 
 from npuforge.accelerators.ethos_u import EthosU
 from npuforge.accelerators.protocol import PlacementKind
-from npuforge.artefacts.vela_report import VelaLayer
+from npuforge.artefacts.vela_report import VelaLayer, read_vela_layers
 from npuforge.graph import Graph, is_view, macs
+from npuforge.mapping.compiled import file_bytes
 from npuforge.mapping.npu import Fallback
 from npuforge.messages import render
 
@@ -30,6 +33,16 @@ class VelaMapping:
     mac_share: float
     cycles: int
     unknown: tuple[str, ...]
+
+
+def read_vela(path: str | PathLike[str]) -> tuple[VelaLayer, ...]:
+    """The rows of Vela's ``*_per-layer.csv``.
+
+    Raises:
+        NpuforgeError: the file cannot be read or is no such report.
+    """
+    file = Path(path)
+    return read_vela_layers(file_bytes(file), file.name)
 
 
 def map_with_vela(graph: Graph, layers: Sequence[VelaLayer]) -> VelaMapping:
