@@ -23,7 +23,7 @@ _NAMES = (
     "K03-probe-bank",
 )  # fmt: skip
 _EMPTY = re.compile(
-    r"(?:score|conf\w*|prob\w*|time|temp\w*|value|scale|loss|mean|output\w*|[xywh])\s*[=:]\s*"
+    r"\b(?:score|conf\w*|prob\w*|time|temp\w*|value|scale|loss|mean|[xywh])\s*[=:]\s*"
     r"(?:%?f\b|,|;|\)|ms\b|%|$)",
     re.IGNORECASE,
 )
@@ -32,6 +32,7 @@ _PATTERN = re.compile(r"nf-pattern output\d+ bytes=(\d+) left=(\d+)")
 _BANK = re.compile(r"nf-bank (\S+) base=\S+ bad=(\d+)")
 _MSCR = re.compile(r"\bMSCR\s*[=:]?\s*(0x[0-9a-f]+)", re.IGNORECASE)
 _CCR = re.compile(r"(?<!M)\bCCR\s*[=:]?\s*(0x[0-9a-f]+)", re.IGNORECASE)
+_IMPOSSIBLE = re.compile(r"(?<![\w.])-?(?:nan|inf)(?![\w.])|\d(?:\.\d+)?e\+?\d\d\b", re.IGNORECASE)
 _HUGE = 1e6
 _END = {
     Stage.RUNTIME: "K23-stops-runtime",
@@ -96,14 +97,16 @@ def _caches(log: LogFile) -> Iterator[Finding]:
 
 
 def _printing(log: LogFile) -> Iterator[Finding]:
+    if not log.uart.inferences and len(log.uart.stages) < 2:
+        return
     hits = []
     for literal in ("=", ":"):
         for line in log.text.with_literal(literal, 400):
-            if _EMPTY.search(line.text.rstrip()):
+            if "printf" not in line.text and _EMPTY.search(line.text.rstrip()):
                 hits.append(line)
                 if len(hits) >= 3:
                     break
-    literal_f = next((line for line in log.text.with_literal("%f", 5)), None)
+    literal_f = next((x for x in log.text.with_literal("%f", 50) if "printf" not in x.text), None)
     last = log.uart.last
     cut = hits and last is not None and hits[-1].number == last.number
     if literal_f is not None or len({line.number for line in hits}) >= 2 or cut:
@@ -160,9 +163,10 @@ def _outputs(log: LogFile) -> Iterator[Finding]:
         place = bad or huge
         assert place is not None
         line = _line_with(log, place)
-        yield LOG_RULES["K22-log-not-finite"].at(
-            log.at(line), text=log.text.line(line).text.strip()
-        )
+        if line is not None:
+            yield LOG_RULES["K22-log-not-finite"].at(
+                log.at(line), text=log.text.line(line).text.strip()
+            )
         return
     if len(runs) < 3:
         return
@@ -190,11 +194,11 @@ def _fractions(item: Inference) -> tuple[float, ...]:
     return item.outputs
 
 
-def _line_with(log: LogFile, item: Inference) -> int:
+def _line_with(log: LogFile, item: Inference) -> int | None:
     for line in log.text.window(item.line, 0, 12):
-        if re.search(r"\bnan\b|\binf\b|e\+?\d\d|\d{8,}", line.text, re.IGNORECASE):
+        if _IMPOSSIBLE.search(line.text):
             return line.number
-    return item.line
+    return None
 
 
 CHECK = Check("UART logs", tuple(LOG_RULES[name] for name in _NAMES), run)

@@ -140,7 +140,7 @@ SIGNATURES = (
        r"(?:time(?:d)?[ -]?out|busy never|stuck busy|hal_timeout)|"
        r"(?:time(?:d)?[ -]?out|stuck).{0,60}(?:xspi|ospi|\bnor\b)", _text),
     _s("K23-target-timeout", "read timeout", r"LOAD ERROR.{0,40}read timeout", _text),
-    _s("K26-assert", "assert", r"assert(?:ion)?\b.{0,80}(?:ll_aton|aton|npu|fail)|"
+    _s("K26-assert", "assert", r"assert(?:ion)?\b.{0,80}(?:ll_aton|aton\b|\bnpu\b|failed\b)|"
        r"(?:ll_aton\w*|aton)\S*.{0,60}assert", _text, r"\bgcc\b|\s-[DIWf]\w"),
     _s("K22-data-mismatch", "data mismatch", r"\bdata mismatch\b", _text),
     _s("K14-delegate", "neutron|delegate|vela|ethos", r"(?:neutron|delegate|vela|ethos).{0,80}"
