@@ -58,6 +58,7 @@ from npuforge.validate import (
     not_run,
     oracle_for,
 )
+from npuforge.validate.neural_art import ChipValidation, validate_against_chip
 from npuforge.vocab import Contract
 
 PathLike = str | os.PathLike[str]
@@ -535,6 +536,40 @@ def validate_model(
     elif mode != "host":
         raise UsageError("VAL-003", mode=mode)
     return planned, Validation(tuple(checks), False, inputs.origin, instructions)
+
+
+def validate_against(
+    model: PathLike,
+    against: str,
+    *,
+    valinput: Sequence[PathLike] = (),
+    random_samples: int | None = None,
+    image_range: str | None = None,
+    contract: str | None = None,
+    fix_shape: Sequence[str] = (),
+) -> ChipValidation:
+    """How far the chip's arithmetic moves each tensor of a model, and which stage moves it.
+
+    Args:
+        model: TFLite or ONNX file.
+        against: "neural_art" or "neural_art@1.1.3".
+        valinput: see `validate_model`.
+        random_samples: see `validate_model`.
+        image_range: see `run_model`.
+        contract: arithmetic of the reference; None is that of the file format.
+        fix_shape: see `run_model`.
+
+    Raises:
+        NpuforgeError: the model cannot be used, or `against` is no contract of the chip.
+    """
+    if parse_contract(against) not in CONTRACTS:
+        raise UsageError("VAL-005", contract=against, known=", ".join(CONTRACTS))
+    chip = load_graph(model, against, fix_shape)
+    inputs = validation_inputs(
+        chip, valinput, random_samples=random_samples, image_range=image_range
+    )
+    reference = load_graph(model, contract, fix_shape)
+    return validate_against_chip(reference, chip, default_choices(chip), inputs.samples)
 
 
 def write_project(

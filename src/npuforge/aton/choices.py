@@ -16,10 +16,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from npuforge.aton.arithmetic import activ
-from npuforge.aton.program import Epoch, Unit
-from npuforge.aton.registers import kind_of
-from npuforge.aton.streams import addresses
+from npuforge.aton.program import Epoch, Route, Unit
+from npuforge.aton.registers import UNITS, fields_of, kind_of
+from npuforge.aton.simulate import run_epoch
+from npuforge.aton.streams import Memory
 from npuforge.graph import Graph, Node
 from npuforge.numerics.neural_art import (
     CONTRACTS,
@@ -293,14 +293,34 @@ def _streamed(program: _Program, place: _Place, channels: int) -> Ints:
     group = _group(program, place)
     if engine is None or not group or channels % group:
         return np.zeros(channels, np.int64)
-    starts, inside = addresses(program.epochs[place.at].number, engine)
-    every = (starts[:, None] + inside).ravel()
+    every = _addresses(engine)
     frame = every.size // (channels // group)
     picked = every.reshape(-1, frame)[:, :group].ravel()
     data = [program.peek(int(address), 2) for address in picked]
     if any(len(item) != 2 for item in data):
         return np.zeros(channels, np.int64)
     return np.frombuffer(b"".join(data), "<i2").astype(np.int64)
+
+
+def _addresses(engine: Unit) -> Ints:
+    """Byte address of each element of a reading engine, in the order of its stream."""
+    size, count = engine.element_bytes, engine["LIMIT.CNT"]
+    if engine["CTRL.RAW"]:
+        inside = np.arange(engine.frame_elements, dtype=np.int64) * size
+    else:
+        line = engine["STRD.LOFF"] | engine["CID_CACHE.LOFF_MSB"] << 16
+        pixel = engine["DEPTH.OFFSET"] | engine["LIMITEN.DOFF_MSB"] << 16
+        rows = np.arange(engine["FSIZE.HEIGHT"], dtype=np.int64)[:, None, None] * line
+        columns = np.arange(engine["FSIZE.WIDTH"], dtype=np.int64)[None, :, None] * pixel
+        inside = (rows + columns + np.arange(engine["DEPTH.SIZE"]) * size).ravel()
+    k = np.arange(count, dtype=np.int64)
+    starts = k * engine.signed("FOFFSET.REG")
+    if engine["CTRL.CONT"]:
+        starts = k * engine.frame_elements * size
+    elif repeat := engine["FRAME_RPT.REG"]:
+        starts = k % repeat * engine.signed("FOFFSET.REG")
+        starts = starts + k // repeat * engine.signed("FRPTOFF.REG")
+    return (starts[:, None] + inside).ravel() + engine["ADDR.REG"]
 
 
 def _group(program: _Program, place: _Place) -> int:
@@ -331,15 +351,40 @@ def program_sums(epochs: Sequence[Epoch]) -> tuple[SumConstants, ...]:
     return tuple(found)
 
 
-def program_tables(epochs: Sequence[Epoch]) -> tuple[npt.NDArray[np.int64], ...]:
+def program_tables(epochs: Sequence[Epoch]) -> tuple[Ints, ...]:
     """Tables of all activation functions: 256 outputs by stored input byte, in program order."""
-    every = np.arange(256).astype(np.uint8).view(np.int8).astype(np.int64)[None]
     return tuple(
-        activ(epoch.number, unit, every).ravel()
+        _table(unit)
         for epoch in epochs
         for page, unit in sorted(epoch.units.items())
         if kind_of(page) == "ACTIV" and unit["CTRL.TYPE"] == 3
     )
+
+
+def _table(unit: Unit) -> Ints:
+    """What a function unit makes of each byte: the unit alone between two engines."""
+    ends = {
+        "STRENG0": {"CTRL.LSBMODE": 1, "CTRL.SIGNEXT": 1},
+        "STRENG1": {"CTRL.DIR": 1, "ADDR.REG": 256},
+    }
+    units = {unit.page: unit}
+    for name, fields in ends.items():
+        registers: dict[int, int] = {}
+        whole = {"CTRL.EN": 1, "CTRL.RAW": 1, "CTRL.SIZE0": 8, "FSIZE.WIDTH": 256, "LIMIT.CNT": 1}
+        for key, value in {**whole, **fields}.items():
+            place = fields_of("STRENG")[key]
+            held = registers.get(place.register, 0)
+            registers[place.register] = held | value << place.lsb
+        units[UNITS.index(name)] = Unit(UNITS.index(name), registers, {})
+    reader, writer = (UNITS.index(name) for name in ends)
+    routes = {
+        (unit.page, 0): Route((reader, None), (0, 0)),
+        (writer, 0): Route((unit.page, None), (0, 0)),
+    }
+    memory = Memory({0: np.zeros(1024, np.uint8)})
+    memory.load(0, bytes(range(256)))
+    run_epoch(Epoch(0, units, routes, 0), memory)
+    return np.frombuffer(memory.peek(256, 256), np.int8).astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -216,12 +216,12 @@ def product_constants(
 def scale_constants(
     in_scale: float, in_zero: int, out_scale: float, out_zero: int
 ) -> ScaleConstants:
-    """Constants of a change of scale and zero point."""
+    """Constants of a change of scale and zero point; equal in all of a compiled concatenation."""
     ratio = in_scale / out_scale
     shift = largest_shift(ratio)
     gain = math.floor(math.ldexp(ratio, shift) + 0.5)
-    offset = math.floor(math.ldexp(out_zero - ratio * in_zero, shift) + 0.5)
-    return ScaleConstants(gain, offset, shift)
+    offset = _offset(np.array([out_zero - ratio * in_zero]), shift)
+    return ScaleConstants(gain, int(offset[0]), shift)
 
 
 def average_constants(
