@@ -54,6 +54,8 @@ def command(
         _print(planned, board.title, verbose)
         if npu is not None:
             _print_npu(npu)
+            if verbose:
+                _print_epochs(npu)
         if time is not None:
             _print_cost(time)
     missing = npu is None or bool(npu.fallbacks)
@@ -116,17 +118,21 @@ def _print(model: PlannedModel, title: str, verbose: bool) -> None:
 def _print_npu(npu: NpuMapping) -> None:
     from npuforge.cli.common import console, print_table
     from npuforge.graph import short_name
+    from npuforge.messages import text
     from npuforge.report import human_bytes, human_count
 
     console().print()
     console().print(
-        f"Neural-ART (predicted): {npu.node_share:.1%} of nodes, {npu.mac_share:.1%} of MAC; "
-        f"{npu.hybrid_epochs} hybrid and {npu.software_epochs} software epochs"
-    )
+        text(
+            "NPU-share", nodes=f"{npu.node_share:.1%}", macs=f"{npu.mac_share:.1%}",
+            hardware=npu.hardware_epochs, hybrid=npu.hybrid_epochs, software=npu.software_epochs,
+        ),
+        markup=False,
+    )  # fmt: skip
     if npu.fallbacks:
         print_table(
-            "what leaves the NPU",
-            ("node", "runs as", ">MAC", ">bytes", "reason", "remedy", "evidence"),
+            text("NPU-leaves"),
+            tuple(text("NPU-leaves-columns").split("|")),
             [
                 (
                     *(f"{f.op} {short_name(f.node)}", f.kind.value.replace("_", " ")),
@@ -136,6 +142,22 @@ def _print_npu(npu: NpuMapping) -> None:
                 for f in npu.fallbacks
             ],
         )
+
+
+def _print_epochs(npu: NpuMapping) -> None:
+    from npuforge.cli.common import console, print_table
+    from npuforge.graph import short_name
+    from npuforge.messages import text
+
+    rows = []
+    for number, epoch in enumerate(npu.epochs):
+        parts: dict[str, list[str]] = {}
+        for op in epoch.operations:
+            parts.setdefault(short_name(op.node), []).append(op.part.value)
+        steps = "; ".join(f"{node}: {' '.join(names)}" for node, names in parts.items())
+        rows.append((number, epoch.kind.value.replace("_", " "), steps))
+    console().print()
+    print_table(text("NPU-epochs"), tuple(text("NPU-epochs-columns").split("|")), rows)
 
 
 def _print_cost(cost: NpuCost) -> None:

@@ -369,8 +369,16 @@ def npu_document(npu: NpuMapping) -> Document:
     return {
         "node_share": npu.node_share,
         "mac_share": npu.mac_share,
+        "hardware_epochs": npu.hardware_epochs,
         "hybrid_epochs": npu.hybrid_epochs,
         "software_epochs": npu.software_epochs,
         "nodes": [{"node": p.node, "kind": p.kind.value, "rule": p.rule} for p in npu.placements],
         "fallbacks": [asdict(f) for f in npu.fallbacks],
+        "epochs": [
+            {
+                "kind": epoch.kind.value,
+                "operations": [{"node": op.node, "part": op.part.value} for op in epoch.operations],
+            }
+            for epoch in npu.epochs
+        ],
     }
