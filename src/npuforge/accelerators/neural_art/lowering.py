@@ -35,7 +35,7 @@ def conv_choice(graph: Graph, node: Node) -> ConvChoice:
     form = form_of(node.contract)
     batch = BATCH if x.quant.z in (-128, 0) else BATCH_WIDE
     if node.op == "fully_connected":
-        return ConvChoice(form, *slices(w.shape[-1], batch, 1), (1,), (1,))
+        return ConvChoice(form, *few_slices(w.shape[-1], batch, 1), (1,), (1,))
     height, width = w.shape[1:3]
     # a transposed convolution runs with stride 1 over its spread input
     strided = isinstance(node.attrs, ConvAttrs) and node.attrs.stride != (1, 1)
@@ -43,7 +43,8 @@ def conv_choice(graph: Graph, node: Node) -> ConvChoice:
     columns = (width,) if strided else split(width, SPLIT_COLUMNS)
     if node.op == "depthwise_conv2d":
         return ConvChoice(form, 1, 1, rows, columns)
-    passes, chain = slices(w.shape[-1], batch, longest_chain(x.shape[1] * x.shape[2]))
+    limit = longest_chain(x.shape[1] * x.shape[2])
+    passes, chain = few_slices(w.shape[-1], batch, limit)
     return ConvChoice(form, passes, chain, rows, columns)
 
 
@@ -65,21 +66,31 @@ def split(size: int, limit: int) -> tuple[int, ...]:
     return tuple(min(limit, size - at) for at in range(0, size, limit))
 
 
-def slices(channels: int, batch: int, chain_limit: int) -> tuple[int, int]:
+def slices(channels: int, batch: int, chain_limit: int = MAX_CHAIN) -> tuple[int, int]:
     """(passes, chain): fewest passes, then the shortest chain, of equal slices up to `batch`.
 
-    Where only many small slices are equal, the last one is shorter.
-
-    >>> [slices(n, 128, 4) for n in (96, 384, 576, 960, 1280)]
+    >>> [slices(n, 128) for n in (96, 384, 576, 960, 1280)]
     [(1, 1), (1, 3), (2, 3), (2, 4), (4, 4)]
-    >>> slices(960, 128, 2), slices(256, 128, 1), slices(131, 128, 1)
-    ((4, 2), (2, 1), (2, 1))
+    >>> slices(960, 128, 2), slices(256, 128, 1)
+    ((4, 2), (2, 1))
     """
-    fewest = -(-channels // batch)
-    for passes in range(1, 2 * fewest + 1):
+    for passes in range(1, channels + 1):
         for chain in range(1, chain_limit + 1):
             count = passes * chain
             if channels % count == 0 and channels // count <= batch:
                 return passes, chain
+    raise AssertionError("one channel a slice always fits")
+
+
+def few_slices(channels: int, batch: int, chain_limit: int) -> tuple[int, int]:
+    """`slices`; where only very small ones are equal, as few as fit, the last one shorter.
+
+    >>> few_slices(960, 128, 2), few_slices(131, 128, 1), few_slices(262, 128, 4)
+    ((4, 2), (2, 1), (1, 3))
+    """
+    passes, chain = slices(channels, batch, chain_limit)
+    fewest = -(-channels // batch)
+    if passes * chain <= 2 * fewest:
+        return passes, chain
     chain = min(chain_limit, fewest)
     return -(-fewest // chain), chain
