@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shutil
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +15,11 @@ import numpy as np
 
 from npuforge.accelerators.neural_art.lowering import default_choices
 from npuforge.artefacts.ec_blob import read_blob, write_blob
-from npuforge.aton import assemble, disassemble, epochs_of
+from npuforge.aton import assemble, disassemble
+from npuforge.aton.choices import match_compiled
+from npuforge.aton.compiled import Buffer, Compiled
+from npuforge.aton.execute import run_program
+from npuforge.aton.load import load_compiled
 from npuforge.boards import (
     HostBoard,
     QemuBoard,
@@ -38,14 +40,17 @@ from npuforge.messages import text
 from npuforge.numerics import Executor, random_inputs, with_contract
 from npuforge.numerics.neural_art import (
     CONTRACTS,
+    Choices,
     NeuralArtExecutor,
-    grade,
-    unit_of,
     with_neural_art,
 )
 from npuforge.pipeline import PlannedModel, System, plan_system
 from npuforge.report import check_writable, new_folder, write_file
 from npuforge.report.deployment import deployment_files, write_deployment
+from npuforge.report.program import network_document, run_summary, trace_document
+from npuforge.report.run import evidence as evidence
+from npuforge.report.run import run_document as run_document
+from npuforge.report.run import save_arrays as save_arrays
 from npuforge.targets import Target, load_target, target_names
 from npuforge.tasks import ImageRange, Samples, load_samples
 from npuforge.validate import (
@@ -59,6 +64,7 @@ from npuforge.validate import (
     oracle_for,
 )
 from npuforge.validate.neural_art import ChipValidation, validate_against_chip
+from npuforge.validate.program import buffer_arrays, compare_with_model, input_bytes
 from npuforge.vocab import Contract
 
 PathLike = str | os.PathLike[str]
@@ -110,11 +116,40 @@ def load_graph(
     return graph if chosen is None else with_contract(graph, chosen)
 
 
-def make_executor(graph: Graph, *, capture: bool = False) -> Executor | NeuralArtExecutor:
-    """The executor of a graph: the NPU's arithmetic when a node is under a neural_art contract."""
+def make_executor(
+    graph: Graph, *, capture: bool = False, program: PathLike | None = None
+) -> Executor | NeuralArtExecutor:
+    """The executor of a graph: the NPU's arithmetic when a node is under a neural_art contract.
+
+    Args:
+        graph: the network.
+        capture: whether every tensor must be readable after a run.
+        program: compiled network whose choices and constants are taken instead of the defaults.
+
+    Raises:
+        UsageError: a program is given, but the graph is under another contract or is not its model.
+    """
     if any(node.contract in CONTRACTS for node in graph.nodes):
-        return NeuralArtExecutor(graph, default_choices(graph))
+        return NeuralArtExecutor(graph, chip_choices(graph, program))
+    if program is not None:
+        raise UsageError("NUM-022", program=program)
     return Executor(graph, capture=capture)
+
+
+def chip_choices(graph: Graph, program: PathLike | None = None) -> Choices:
+    """Lowering choices and constants of a graph under a neural_art contract.
+
+    Args:
+        graph: the network.
+        program: compiled network to take them from; the compiler's defaults when None.
+
+    Raises:
+        NpuforgeError: the program cannot be read, or was compiled from another model.
+    """
+    base = default_choices(graph)
+    if program is None:
+        return base
+    return match_compiled(graph, base, load_compiled(Path(program))).choices
 
 
 def run_model(
@@ -126,6 +161,7 @@ def run_model(
     real: bool = False,
     image_range: str | None = None,
     fix_shape: Sequence[str] = (),
+    program: PathLike | None = None,
 ) -> dict[str, Array]:
     """Run a model on the host and return its outputs.
 
@@ -137,6 +173,7 @@ def run_model(
         real: arrays hold real numbers; outputs are returned as real numbers too.
         image_range: "0..1", "-1..1" or "0..255": what black and white are to the network.
         fix_shape: entries like "input=1x3x224x224" that fix free dimensions.
+        program: see `make_executor`.
 
     Returns:
         Arrays by tensor name, outputs first in the model's order. Where the input had a sample
@@ -152,7 +189,7 @@ def run_model(
         real=real,
         image_range=parse_image_range(image_range),
     )
-    return run_samples(graph, samples, capture=capture, real=real)
+    return run_samples(graph, samples, capture=capture, real=real, program=program)
 
 
 def parse_image_range(name: str | None) -> ImageRange | None:
@@ -176,10 +213,12 @@ def run_samples(
     capture: str | Sequence[str] = (),
     real: bool = False,
     tick: Tick | None = None,
+    program: PathLike | None = None,
 ) -> dict[str, Array]:
     """Run a graph on samples; see `run_model`."""
     wanted = _wanted(graph, capture)
-    executor = make_executor(graph, capture=len(wanted) > len(graph.outputs))
+    many = len(wanted) > len(graph.outputs)
+    executor = make_executor(graph, capture=many, program=program)
     results = []
     for number, sample in enumerate(samples.samples):
         executor.run(sample)
@@ -190,75 +229,6 @@ def run_samples(
         if tick is not None:
             tick(f"{number + 1} / {len(samples.samples)}")
     return samples.join(results)
-
-
-def save_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write results as .npz, or a single result as .npy, atomically.
-
-    Raises:
-        UsageError: the file cannot be written, or .npy was asked for several arrays.
-    """
-    buffer = io.BytesIO()
-    if path.suffix.lower() == ".npy":
-        if len(arrays) != 1:
-            raise UsageError("OUT-004", path=path, count=len(arrays))
-        np.save(buffer, next(iter(arrays.values())), allow_pickle=False)
-    else:
-        # written by hand: tensor names may be anything, np.savez takes them as keywords
-        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-            for name, array in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
-    write_file(path, buffer.getvalue())
-
-
-def run_document(
-    graph: Graph, arrays: Mapping[str, Array], samples: int, output: Path | None
-) -> dict[str, Any]:
-    """A summary of results as a JSON document."""
-    tensors = []
-    for name, array in arrays.items():
-        numbers = array.astype(np.float64)
-        tensors.append(
-            {
-                "tensor": name,
-                "dtype": str(array.dtype),
-                "shape": list(array.shape),
-                "min": float(numbers.min(initial=np.inf)),
-                "max": float(numbers.max(initial=-np.inf)),
-                "mean": float(numbers.mean()) if array.size else 0.0,
-                "argmax": int(numbers.argmax()) if array.size else -1,
-            }
-        )
-    return {
-        "schema": "npuforge.run/1",
-        "model": graph.name,
-        "samples": samples,
-        "output": None if output is None else str(output),
-        "tensors": tensors,
-        "evidence": evidence(graph),
-    }
-
-
-def evidence(graph: Graph) -> list[dict[str, str]]:
-    """Per node, how well it is proved that its arithmetic is the NPU's; empty for other contracts.
-
-    With the unit that computes it. Grades: A equal to outputs of a board, B compiled networks
-    agree, C forced by the register header or by consistency, D best guess or the model file's rule
-    in place of a CPU library.
-    """
-    if all(node.contract not in CONTRACTS for node in graph.nodes):
-        return []
-    return [
-        {
-            "node": node.name,
-            "op": node.op,
-            "contract": str(node.contract),
-            "unit": str(unit_of(graph, node)),
-            "grade": str(grade(graph, node)),
-        }
-        for node in graph.nodes
-    ]
 
 
 def convert_model(
@@ -316,28 +286,85 @@ def _program_bytes(path: PathLike) -> bytes:
         raise UsageError("ATN-009", path=path, reason=error.strerror or str(error)) from None
 
 
-def aton_document(path: PathLike) -> dict[str, Any]:
-    """Epochs of an epoch-controller blob as a JSON document; bytes are what the engines move.
+def aton_document(path: PathLike, weights: Sequence[PathLike] = ()) -> dict[str, Any]:
+    """What is in a compiled network as a JSON document; bytes are what the engines move.
+
+    Args:
+        path: generated C, a folder with it, or an epoch-controller blob.
+        weights: weight images instead of the ones beside the code.
 
     Raises:
-        ModelError: the file is no blob; the message names the word offset.
+        ModelError: what does not decode, with its word offset, line or field.
     """
-    blob = read_blob(_program_bytes(path))
-    return {
-        "schema": "npuforge.aton/1",
-        "path": str(path),
-        "instructions": len(blob.instructions),
-        "relocatable": bool(blob.prefix),
-        "epochs": [
-            {
-                "epoch": epoch.number,
-                "units": [unit.name for _, unit in sorted(epoch.units.items())],
-                "read": sum(unit.stream_bytes for unit in epoch.readers),
-                "written": sum(unit.stream_bytes for unit in epoch.writers),
-            }
-            for epoch in epochs_of(blob)
-        ],
-    }
+    return network_document(load_compiled(Path(path), [Path(item) for item in weights]))
+
+
+def _program_inputs(network: Compiled, inputs: Sequence[PathLike], seed: int) -> dict[str, bytes]:
+    if not inputs:
+        rng = np.random.default_rng(seed)
+        return {b.name: _random_bytes(b, rng) for b in network.inputs}
+    if len(inputs) != len(network.inputs):
+        raise UsageError("ATN-015", given=len(inputs), wanted=len(network.inputs))
+    made = {}
+    for buffer, path in zip(network.inputs, inputs, strict=True):
+        try:
+            values = np.load(Path(path), allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise UsageError("ATN-009", path=path, reason=str(error)) from None
+        made[buffer.name] = input_bytes(buffer, values)
+    return made
+
+
+def _random_bytes(buffer: Buffer, rng: np.random.Generator) -> bytes:
+    if buffer.real:
+        return rng.uniform(-1, 1, buffer.size // 4).astype("<f4").tobytes()
+    return rng.integers(0, 256, buffer.size, np.uint8).tobytes()
+
+
+def aton_run(
+    path: PathLike,
+    inputs: Sequence[PathLike] = (),
+    *,
+    model: PathLike | None = None,
+    weights: Sequence[PathLike] = (),
+    output: PathLike | None = None,
+    trace: bool = False,
+    seed: int = 1,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Run a compiled network on the simulator, and compare every buffer with its model.
+
+    Args:
+        path: generated C, a folder with it, or a folder of blobs with ``network.json``.
+        inputs: one .npy an input; random bytes when none are given.
+        model: the network it came from; every epoch is then fed with that network's own tensors.
+        weights: weight images instead of the ones beside the code.
+        output: .npz for the captured buffers and outputs.
+        trace: elements of each link, bytes of each pool and port, MACs of every epoch instead.
+        seed: of random inputs.
+        force: replace an existing output file.
+
+    Raises:
+        ModelError: what the program does that hardware would not survive, by epoch and unit.
+        UsageError: a path or an input that cannot be used.
+    """
+    network = load_compiled(Path(path), [Path(item) for item in weights])
+    data = _program_inputs(network, inputs, seed)
+    if output is not None:
+        check_writable(Path(output), replace=force)
+    comparison = None
+    if model is not None:
+        comparison = compare_with_model(network, load_graph(model), data)
+    run = (
+        comparison.run
+        if comparison is not None and output is None
+        else run_program(network, data, capture=output is not None)
+    )
+    if output is not None:
+        save_arrays(Path(output), buffer_arrays(network, run))
+    if trace:
+        return trace_document(network, run)
+    return run_summary(network, run, comparison)
 
 
 def aton_translate(
@@ -547,6 +574,7 @@ def validate_against(
     image_range: str | None = None,
     contract: str | None = None,
     fix_shape: Sequence[str] = (),
+    program: PathLike | None = None,
 ) -> ChipValidation:
     """How far the chip's arithmetic moves each tensor of a model, and which stage moves it.
 
@@ -558,6 +586,7 @@ def validate_against(
         image_range: see `run_model`.
         contract: arithmetic of the reference; None is that of the file format.
         fix_shape: see `run_model`.
+        program: see `make_executor`.
 
     Raises:
         NpuforgeError: the model cannot be used, or `against` is no contract of the chip.
@@ -569,7 +598,7 @@ def validate_against(
         chip, valinput, random_samples=random_samples, image_range=image_range
     )
     reference = load_graph(model, contract, fix_shape)
-    return validate_against_chip(reference, chip, default_choices(chip), inputs.samples)
+    return validate_against_chip(reference, chip, chip_choices(chip, program), inputs.samples)
 
 
 def write_project(

@@ -10,11 +10,15 @@ import numpy as np
 import pytest
 from tests.builders import single, tensor
 
+from npuforge import api
 from npuforge.accelerators.neural_art.lowering import default_choices
 from npuforge.aton import Epoch, Memory, Route, Unit, run_epoch
-from npuforge.aton.choices import match_program, program_layers, program_sums
+from npuforge.aton.choices import match_compiled, match_program, program_layers, program_sums
+from npuforge.aton.load import load_compiled
 from npuforge.aton.registers import UNITS, fields_of, kind_of
+from npuforge.errors import UsageError
 from npuforge.graph import ConvAttrs, Graph, Quantization
+from npuforge.numerics import random_inputs
 from npuforge.numerics.neural_art import (
     ConvConstants,
     NeuralArtExecutor,
@@ -22,6 +26,7 @@ from npuforge.numerics.neural_art import (
     node_constants,
     with_neural_art,
 )
+from npuforge.validate.program import compare_program, input_bytes, model_input
 from npuforge.vocab import Contract, DType
 
 BASE, WEIGHTS = 0x34000000, 0x70380000
@@ -203,21 +208,49 @@ def test_additions_are_told_from_requantisation() -> None:
 @pytest.mark.shared
 def test_constants_of_compiled_networks(shared: Path) -> None:
     """The smallest of the compiled networks; `benchmarks/requant_constants.py` takes all."""
-    import sys
-
-    sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-    try:
-        from programs import programs
-    finally:
-        sys.path.pop(0)
-    program = next(p for p in programs(shared) if p.name == "mobilenet_v1_025_96")
-    matched, nodes = program.matched(), {n.name: n for n in program.graph.nodes}
+    network = load_compiled(shared / "aton" / "mobilenet_v1_025_96")
+    graph = api.load_graph(shared / "models" / network.model, "neural_art")
+    matched = match_compiled(graph, default_choices(graph), network)
+    nodes = {node.name: node for node in graph.nodes}
     assert (len(matched.layers), matched.missing) == (28, ())
     gains = offsets = 0
     for name, layer in matched.layers:
-        ours, theirs = node_constants(program.graph, nodes[name]), layer.constants
+        ours, theirs = node_constants(graph, nodes[name]), layer.constants
         assert ours.outshift == theirs.outshift
         assert (ours.gain_shift, ours.global_gain) == (theirs.gain_shift, theirs.global_gain)
         gains += int(np.count_nonzero(ours.gain != theirs.gain))
         offsets += int(np.count_nonzero(ours.offset != theirs.offset))
     assert (gains, offsets) == (1, 0)
+
+
+@pytest.mark.shared
+def test_program_path_equals_the_graph_path(shared: Path) -> None:
+    """Every buffer of a whole program; `benchmarks/program_against_graph.py` takes all."""
+    folder = shared / "aton" / "mobilenet_v1_025_96"
+    network = load_compiled(folder)
+    graph = api.load_graph(shared / "models" / network.model, "neural_art")
+    executor = NeuralArtExecutor(graph, api.chip_choices(graph, folder))
+    values = random_inputs(graph, np.random.default_rng(7))
+    (buffer,), (name,) = network.inputs, graph.inputs
+    data = {buffer.name: input_bytes(buffer, values[name])}
+    same = {name: model_input(buffer, graph.tensor(name), data[buffer.name])}
+    executor.run(same)
+    tensors = {**executor.read(executor.activations()), **same}
+    found = compare_program(network, data, graph, tensors)
+    assert len(found.buffers) == 33
+    assert [b.buffer for b in found.buffers if b.differing] == []
+
+
+@pytest.mark.shared
+def test_another_models_program_is_refused(shared: Path) -> None:
+    folder = shared / "aton" / "mobilenet_v1_025_96"
+    with pytest.raises(UsageError) as caught:
+        match_compiled(model(), default_choices(model()), load_compiled(folder))
+    assert caught.value.code == "NUM-021"
+
+
+def test_a_program_needs_the_chips_contract(tmp_path: Path) -> None:
+    graph = single("relu", [tensor("x", (1, 4))], [tensor("y", (1, 4))])
+    with pytest.raises(UsageError) as caught:
+        api.make_executor(graph, program=tmp_path)
+    assert caught.value.code == "NUM-022"

@@ -16,10 +16,13 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from npuforge.aton.compiled import Compiled
+from npuforge.aton.execute import memory_for
 from npuforge.aton.program import Epoch, Route, Unit
 from npuforge.aton.registers import UNITS, fields_of, kind_of
 from npuforge.aton.simulate import run_epoch
 from npuforge.aton.streams import Memory
+from npuforge.errors import UsageError
 from npuforge.graph import Graph, Node
 from npuforge.numerics.neural_art import (
     CONTRACTS,
@@ -435,6 +438,24 @@ def match_program(
         tables |= {n.name: t for n, t in zip(functions, found, strict=True)}
     choices = replace(base, convolutions=convolutions, constants=constants, tables=tables)
     return Matched(choices, tuple((n.name, lay) for n, lay in pairs), tuple(missing))
+
+
+def match_compiled(graph: Graph, base: Choices, network: Compiled) -> Matched:
+    """`match_program` for a compiled network as a whole.
+
+    Raises:
+        UsageError: NUM-021, a convolution of the model is not in the program.
+    """
+    memory = memory_for(network)
+
+    def peek(address: int, size: int) -> bytes:
+        return memory.peek(address, size) if memory.holds(address, address + size - 1) else b""
+
+    epochs = [epoch for step in network.steps for epoch in step.epochs]
+    matched = match_program(graph, base, epochs, network.buffers, peek)
+    if matched.missing:
+        raise UsageError("NUM-021", program=network.name, node=matched.missing[0])
+    return matched
 
 
 def _pairs(

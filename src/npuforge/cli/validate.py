@@ -27,6 +27,9 @@ def command(
         None,
         help="neural_art or neural_art@1.1.3: how far the chip's arithmetic moves each tensor.",
     ),
+    program: Path | None = typer.Option(
+        None, help="Compiled program whose choices and constants the chip's contract takes."
+    ),
     fix_shape: list[str] = typer.Option(
         [], "--fix-shape", help="NAME=1x3x224x224: fixes the free dimensions of an input."
     ),
@@ -47,6 +50,7 @@ def command(
                 image_range=image_range,
                 contract=contract,
                 fix_shape=fix_shape,
+                program=program,
             )
         _show_chip(chip, as_json)
         return
