@@ -32,11 +32,14 @@ from npuforge.boards import (
 from npuforge.cost import NpuCost, npu_cost
 from npuforge.doctor.triage import Triage, read_recorded, triage
 from npuforge.errors import ToolError, UsageError
+from npuforge.explore.boards import compare_targets as compare_targets
 from npuforge.exporters import Conversion, convert, format_of
 from npuforge.firmware import KnownAnswer, Network, capture_order, identifier, project_files
 from npuforge.graph import Array, Graph
 from npuforge.importers import Shapes, load_model, read_model_bytes
 from npuforge.mapping import NpuMapping, map_to_npu
+from npuforge.mapping import read_compiled as read_compiled
+from npuforge.mapping import read_vela as read_vela
 from npuforge.messages import text
 from npuforge.numerics import Executor, random_inputs, with_contract
 from npuforge.numerics.neural_art import (

@@ -55,6 +55,16 @@ def test_quiet(name: str, tmp_path: Path) -> None:
     assert [f.id for f in found] == []
 
 
+def test_page_lists_every_log_case() -> None:
+    """docs/reference/doctor_cases.md is written by benchmarks/doctor_cases.py."""
+    root = Path(__file__).parents[2]
+    page = (root / "docs/reference/doctor_cases.md").read_text(encoding="utf-8")
+    for recipe in (Path(__file__).parent / "cases").glob("*-log/expect.toml"):
+        assert f"| {recipe.parent.name} |" in page, recipe.parent.name
+    assert "missed |" not in page
+    assert "false alarm |" not in page
+
+
 def test_every_signature_has_a_case() -> None:
     """Every signature's rule fires in a reproduced case or is shown here."""
     cases = Path(__file__).parent / "cases"
@@ -121,6 +131,47 @@ def test_control_experiment(tmp_path: Path) -> None:
     assert "RUN-supply-cleared" in ids(look(tmp_path, a__log=text))
     text += "mali: gpu hang detected, reset\n"
     assert "RUN-supply-cleared" not in ids(look(tmp_path, a__log=text))
+
+
+SPELLINGS = {
+    "short words": (
+        "[   12.3] npu 1e00000.npu: sess 3: init failed (-22)\n"
+        "[   13.0] npu_core: infer err, code 0x2, oper 45\n"
+        "[   14.0] npu_core: infer err, code 0x2, oper 12\n"
+        "[   15.0] npu_core: infer err, code 0x2, oper 88\n",
+        {"RUN-memory", "RUN-session"},
+    ),
+    "layer in brackets": (
+        "[  101.0] galcore: input buf pa=0x84a31010 len=24576\n"
+        + "[  101.5] npu kernel: [ERR] layer[23] exec fail ret:-110\n" * 3,
+        {"DMA-misaligned", "RUN-conversion"},
+    ),
+    "dated, named codes": (
+        "2026-11-03 10:00:01 NPU_DRV E: session create error, status = NPU_ERR_GENERIC(0xFFFF)\n"
+        "2026-11-03 10:00:11 NPU_DRV I: inference #1 success\n"
+        "2026-11-03 10:01:11 NPU_DRV E: inference #2 failed at op_idx=7, status = 0xFFFF\n"
+        "2026-11-03 10:02:11 NPU_DRV E: inference #3 failed at op_idx=31, status = 0xFFFF\n"
+        "2026-11-03 10:02:12 NPU_DRV D: in[0] phys_addr: 0x3f2a0a30 size: 0x6000\n",
+        {"RUN-memory", "RUN-session", "DMA-misaligned"},
+    ),
+    "journal": (
+        "Nov  3 10:00:01 board kernel: [ 88.1] npu: job timeout: op 17 (conv2d), irq status 0x0\n"
+        "Nov  3 10:00:08 board kernel: [ 95.1] npu: job timeout: op 4 (conv2d), irq status 0x0\n"
+        "Nov  3 10:00:15 board kernel: [102.1] npu: job timeout: op 29 (pool), irq status 0x0\n"
+        "Nov  3 10:00:15 board kernel: [102.2] mali 1c40000.gpu: stress loop 4h12m ok\n",
+        {"RUN-memory", "RUN-supply-cleared"},
+    ),
+    "ioctl only": (
+        "npu_submit: ioctl SUBMIT returned -1 errno 22\n" * 3,
+        {"RUN-same-code"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_driver_spellings(name: str, tmp_path: Path) -> None:
+    text, want = SPELLINGS[name]
+    assert want <= set(ids(look(tmp_path, drv__log=text)))
 
 
 def test_stated_demand_wins(tmp_path: Path) -> None:

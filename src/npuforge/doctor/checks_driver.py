@@ -87,6 +87,8 @@ def _runs(log: LogFile) -> Iterator[Finding]:
     sessions = log.driver.of(Kind.SESSION_FAILED)
     if len(named) >= 2:
         yield from _operations(log, named, stats.runs)
+        if sessions:
+            yield from _sessions(log, sessions)
         yield from _control(log)
         return
     if sessions:

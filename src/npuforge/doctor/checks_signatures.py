@@ -75,7 +75,8 @@ SIGNATURES = (
        r"shape"),
     _s("K26-ir-version", "ir_version", r"ir_version (\d+) is higher", _group("version")),
     _s("K26-gemm-bias", "list index out of range", r"TOOL ERROR.{0,40}list index out of range"),
-    _s("K26-shapes", "computation of shapes", r"error in computation of shapes"),
+    _s("K26-shapes", "computation of shapes|shape inference fail",
+       r"error in computation of shapes|shape inference fail"),
     _s("K26-allowzero", "allowzero", r"allowzero.{0,60}(?:not supported|unsupported|not handled)"),
     _s("K26-opset", "opset", r"opset.{0,60}(?:not supported|unsupported|greater than|higher than|"
        r"too (?:new|recent|high))|unsupported.{0,30}opset", _text),

@@ -41,7 +41,8 @@ _NOT_THERE = re.compile(r"file does not exist|no such file|cannot find|not found
 _EXTERNAL = (0x90000000, 0xA0000000)
 # rules that explain an internal error better than the general one
 _SPECIFIC = re.compile(
-    r"list index out of range|computation of shapes|allowzero|opset|channel position|get_value|"
+    r"list index out of range|computation of shapes|shape inference fail|allowzero|opset|"
+    r"channel position|get_value|"
     r"unexpected combination|ir_version|unsigned integer|invalid firmware|read timeout|655",
     re.IGNORECASE,
 )
@@ -81,7 +82,9 @@ def _failed(log: LogFile) -> Iterator[Finding]:
             )
             break
     else:
-        yield from _other_vendor(log)
+        kinds = {message.kind for message in tool.messages}
+        if not tool.version and not kinds & {"TOOL ERROR", "INTERNAL ERROR"}:
+            yield from _other_vendor(log)
 
 
 def _tool(log: LogFile) -> str:
