@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from npuforge import api_doctor
+from npuforge.accelerators.neural_art.epochs import DEFAULT_RELEASE
 from npuforge.accelerators.neural_art.lowering import default_choices
 from npuforge.artefacts.ec_blob import read_blob, write_blob
 from npuforge.aton import assemble, disassemble
@@ -437,26 +438,34 @@ def analyze_model(
 
 
 def npu_mapping(
-    graph: Graph, target: Target, *, cpu: Sequence[str] = (), integer_io: bool = False
+    graph: Graph,
+    target: Target,
+    *,
+    cpu: Sequence[str] = (),
+    integer_io: bool = False,
+    release: str = DEFAULT_RELEASE,
 ) -> NpuMapping | None:
     """The predicted placement on the target's Neural-ART; None when it has none.
 
     Raises:
-        UsageError: a name in `cpu` fits no node and no operator of the graph.
+        UsageError: a name in `cpu` fits no node and no operator of the graph, or `release` is no
+            release of ST Edge AI Core.
     """
     if "neural_art" not in target.accelerators:
         return None
-    return map_to_npu(graph, cpu=cpu, integer_io=integer_io)
+    return map_to_npu(graph, cpu=cpu, integer_io=integer_io, release=release)
 
 
-def npu_time(graph: Graph, target: Target, npu: NpuMapping, clock: str) -> NpuCost:
+def npu_time(
+    graph: Graph, target: Target, npu: NpuMapping, clock: str, *, release: str = DEFAULT_RELEASE
+) -> NpuCost:
     """Estimated time of every Neural-ART epoch at an operating point of the target.
 
     Raises:
-        UsageError: the target has no such operating point.
+        UsageError: the target has no such operating point, or `release` is no release.
     """
     point = target.operating_points[check_clock(target, clock)]
-    return npu_cost(graph, npu.placements, point)
+    return npu_cost(graph, npu.placements, point, release=release)
 
 
 def check_clock(target: Target, clock: str) -> str:
