@@ -71,6 +71,7 @@ def test_old_report() -> None:
     assert (compiled.hardware, compiled.hybrid, compiled.software) == (2, 0, 3)
     assert compiled.off_npu == ("Concat", "DepthToSpace", "DequantizeLinear")
     assert compiled.version.startswith("2.1.0")
+    assert compiled.release == "2.1"
 
 
 def test_new_report() -> None:

@@ -34,6 +34,9 @@ def command(
     integer_io: bool = typer.Option(
         False, "--integer-io", help="Network inputs and outputs stay integers: no conversions."
     ),
+    release: str = typer.Option(
+        "4.0", "--compiler", help="Release of ST Edge AI Core that compiles the network."
+    ),
     st_report: Path | None = typer.Option(
         None, "--st-report", help="c_info.json or text report of ST's tool, compared with."
     ),
@@ -57,8 +60,8 @@ def command(
         planned, board = api.analyze_model(model, target, contract=contract, fix_shape=fix_shape)
         api.check_clock(board, clock)
         view = npu_tables.view_of(
-            planned.graph, board, clock, cpu=cpu, integer_io=integer_io, st_report=st_report,
-            vela=vela,
+            planned.graph, board, clock, cpu=cpu, integer_io=integer_io, release=release,
+            st_report=st_report, vela=vela,
         )  # fmt: skip
     if as_json:
         print_json({**analysis_document(planned, board, clock), **npu_tables.documents(view)})

@@ -41,6 +41,7 @@ def view_of(
     *,
     cpu: Sequence[str],
     integer_io: bool,
+    release: str,
     st_report: Path | None,
     vela: Path | None,
 ) -> NpuView:
@@ -49,18 +50,22 @@ def view_of(
     from npuforge.errors import UsageError
     from npuforge.mapping import compare_report, map_with_vela
 
-    npu = api.npu_mapping(graph, board, cpu=cpu, integer_io=integer_io)
-    time = None if npu is None else api.npu_time(graph, board, npu, clock)
+    npu = api.npu_mapping(graph, board, cpu=cpu, integer_io=integer_io, release=release)
+    time = None if npu is None else api.npu_time(graph, board, npu, clock, release=release)
     free = None
     if cpu and npu is not None:
-        other = api.npu_mapping(graph, board, integer_io=integer_io)
+        other = api.npu_mapping(graph, board, integer_io=integer_io, release=release)
         assert other is not None
-        free = (other, api.npu_time(graph, board, other, clock))
+        free = (other, api.npu_time(graph, board, other, clock, release=release))
     report = None
     if st_report is not None:
         if npu is None:
             raise UsageError("NPU-003", target=board.name)
-        report = compare_report(graph, npu, api.read_compiled(st_report))
+        compiled = api.read_compiled(st_report)
+        same = api.npu_mapping(
+            graph, board, cpu=cpu, integer_io=integer_io, release=compiled.release or release
+        )
+        report = compare_report(graph, same or npu, compiled)
     laid = None if vela is None else map_with_vela(graph, api.read_vela(vela))
     return NpuView(npu, time, free, report, laid)
 
