@@ -19,7 +19,8 @@ _NAMES = (
     "K23-stops-risaf",
     "K23-stops-risaf12", "K23-stops-npu", "K23-stops-network", "K23-stops-run", "K25-stops-clock",
     "K22-log-frozen", "K22-log-instant", "K22-log-zeros", "K22-log-not-finite",
-    "K22-probe-same", "K22-probe-random", "K22-probe-not-written", "K03-probe-bank",
+    "K27-cache-inactive", "K22-probe-same", "K22-probe-random", "K22-probe-not-written",
+    "K03-probe-bank",
 )  # fmt: skip
 _EMPTY = re.compile(
     r"(?:score|conf\w*|prob\w*|time|temp\w*|value|scale|loss|mean|output\w*|[xywh])\s*[=:]\s*"
@@ -29,6 +30,8 @@ _EMPTY = re.compile(
 _PROBE = re.compile(r"nf-two-input output(\d+) .*differs=([01]) deterministic=([01])")
 _PATTERN = re.compile(r"nf-pattern output\d+ bytes=(\d+) left=(\d+)")
 _BANK = re.compile(r"nf-bank (\S+) base=\S+ bad=(\d+)")
+_MSCR = re.compile(r"\bMSCR\s*[=:]?\s*(0x[0-9a-f]+)", re.IGNORECASE)
+_CCR = re.compile(r"(?<!M)\bCCR\s*[=:]?\s*(0x[0-9a-f]+)", re.IGNORECASE)
 _HUGE = 1e6
 _END = {
     Stage.RUNTIME: "K23-stops-runtime",
@@ -51,6 +54,7 @@ def run(project: Project) -> Iterable[Finding]:
         if log.artefact.kind in (Kind.LINUX_LOG, Kind.ST_REPORT) or log.tool.version:
             continue
         yield from _probes(log)
+        yield from _caches(log)
         yield from _printing(log)
         yield from _boots(log)
         yield from _stop(log)
@@ -76,6 +80,19 @@ def _probes(log: LogFile) -> Iterator[Finding]:
         if found and int(found.group(2)):
             bank, bad = found.groups()
             yield LOG_RULES["K03-probe-bank"].at(log.at(line), bank=bank, bad=bad)
+
+
+def _caches(log: LogFile) -> Iterator[Finding]:
+    """MSCR bit 12 (DCACTIVE) clear while CCR bit 16 (DC) is set: Cortex-M55 TRM."""
+    for line in log.text.with_literal("mscr", 200):
+        found = _MSCR.search(line.text)
+        if not found or int(found.group(1), 16) >> 12 & 1:
+            continue
+        near = " ".join(one.text for one in log.text.window(line.number, 4, 4))
+        ccr = _CCR.search(near)
+        if ccr is None or int(ccr.group(1), 16) >> 16 & 1:
+            yield LOG_RULES["K27-cache-inactive"].at(log.at(line), value=found.group(1))
+            return
 
 
 def _printing(log: LogFile) -> Iterator[Finding]:

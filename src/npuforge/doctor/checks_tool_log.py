@@ -186,7 +186,9 @@ def _report(log: LogFile) -> Iterator[Finding]:
     if tool.not_quantized >= 5:
         line = next(log.text.with_literal("is not quantized"))
         yield LOG_RULES["K19-log-not-quantized"].at(log.at(line), count=tool.not_quantized)
-    if tool.random_data and any(m.values.get("cos", 1) < 0.98 for m in tool.metrics):
+    if tool.random_data and any(
+        m.values.get("cos", 1) < 0.98 or m.values.get("acc", 100) < 100 for m in tool.metrics
+    ):
         line = next(log.text.with_literal("generating random data"))
         yield LOG_RULES["K19-random-data"].at(log.at(line))
     for metric in tool.metrics:
