@@ -74,15 +74,25 @@ def public_table(folders: list[Path], out: Path | None) -> None:
         miss = abs(true - own)
         within[row["rules_from_it"]][0] += miss <= TOLERANCE
         within[row["rules_from_it"]][1] += 1
-        blind = "no" if row["rules_from_it"] == "1" else "yes"
+        source = "yes" if row["rules_from_it"] == "1" else "no"
         table.append(
-            (row["file"][:46], row["compiler"], blind, true, own, miss, row["hardware"],
+            (row["file"][:46], row["compiler"], source, true, own, miss, row["hardware"],
              npu.hardware_epochs,
              WHY.get(row["file"], "") if miss else "")
         )  # fmt: skip
-    columns = ("file", "tool", "blind", "true sw+hyb", "predicted", "miss", "true hw", "hw", "why")
+    columns = (
+        "file",
+        "tool",
+        "rules from it",
+        "true sw+hyb",
+        "predicted",
+        "miss",
+        "true hw",
+        "hw",
+        "why",
+    )
     report("public compile reports", columns, table, out,
-           within_and_compared={"blind": within["0"], "rules made from it": within["1"]},
+           within_and_compared={"no rule from it": within["0"], "rules from it": within["1"]},
            not_present=missing)  # fmt: skip
 
 

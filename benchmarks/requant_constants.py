@@ -9,14 +9,18 @@ is explained: the channel is dead when no 16-bit sum can change its output.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from common import arguments, report, shared_folder
-from programs import Program, programs
 
+from npuforge import api
 from npuforge.accelerators.neural_art.lowering import default_choices
-from npuforge.aton.choices import program_sums
+from npuforge.aton import Epoch
+from npuforge.aton.choices import Matched, match_compiled, program_sums
+from npuforge.aton.load import load_compiled
 from npuforge.graph import Graph, Node
 from npuforge.numerics.neural_art import (
     ConvConstants,
@@ -25,6 +29,26 @@ from npuforge.numerics.neural_art import (
     sum_constants,
 )
 from npuforge.numerics.neural_art.units import requantised
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled network, its model, and what the program decided for the model's nodes."""
+
+    name: str
+    graph: Graph
+    epochs: tuple[Epoch, ...]
+    matched: Matched
+
+
+def programs(shared: Path) -> Iterator[Program]:
+    """All compiled networks of the measurement data."""
+    for path in sorted((shared / "aton").glob("*/network.json")):
+        network = load_compiled(path.parent)
+        graph = api.load_graph(shared / "models" / network.model, "neural_art")
+        epochs = tuple(epoch for step in network.steps for epoch in step.epochs)
+        matched = match_compiled(graph, default_choices(graph), network)
+        yield Program(path.parent.name, graph, epochs, matched)
 
 
 def shifts(c: ConvConstants) -> tuple[int, int, int, int]:
@@ -68,11 +92,11 @@ def equal_sums(graph: Graph, found: Sequence[SumConstants]) -> tuple[int, int]:
 
 def compare(program: Program) -> tuple[list[object], list[str]]:
     """One row of the table, and the reason of every difference."""
-    graph, matched = program.graph, program.matched()
+    graph, matched = program.graph, program.matched
     nodes = {node.name: node for node in graph.nodes}
     default = default_choices(graph)
     count = dict.fromkeys(("shift", "gain", "offset", "near", "channels", "pass", "wide"), 0)
-    misses = [f"{program.name}: {name} is not in the program" for name in matched.missing]
+    misses: list[str] = []
     for name, layer in matched.layers:
         ours, theirs = node_constants(graph, nodes[name], layer.constants.form), layer.constants
         where = f"{program.name}: {layer.name}"
@@ -91,7 +115,7 @@ def compare(program: Program) -> tuple[list[object], list[str]]:
         if nodes[name].op != "depthwise_conv2d":
             count["wide"] += 1
             count["pass"] += default.convolutions[name].passes == layer.passes
-    total = len(matched.layers) + len(matched.missing)
+    total = len(matched.layers)
     sums = equal_sums(graph, program_sums(program.epochs))
     row = [program.name, total, count["shift"], count["channels"], count["gain"], count["offset"]]
     return [*row, count["near"], *sums, count["wide"], count["pass"]], misses

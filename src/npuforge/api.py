@@ -34,6 +34,7 @@ from npuforge.cost import NpuCost, npu_cost
 from npuforge.doctor.triage import Triage, read_recorded, triage
 from npuforge.errors import ToolError, UsageError
 from npuforge.explore.boards import compare_targets as compare_targets
+from npuforge.explore.models import compare_models as compare_models
 from npuforge.exporters import Conversion, convert, format_of
 from npuforge.firmware import KnownAnswer, Network, capture_order, identifier, project_files
 from npuforge.graph import Array, Graph

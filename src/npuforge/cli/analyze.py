@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    model: Path = typer.Argument(help="TFLite or ONNX file."),
+    models: list[Path] = typer.Argument(help="TFLite or ONNX file; several make one table."),
     target: str = typer.Option(
         "stm32n6570-dk",
         "--target",
@@ -52,6 +52,10 @@ def command(
     from npuforge.cli.common import print_json, progress
     from npuforge.report import analysis_document
 
+    if len(models) > 1:
+        npu_tables.show_models(models, target, fix_shape, cpu, integer_io, as_json)
+        return
+    model = models[0]
     if target == "all":
         graph = api.load_graph(model, contract, fix_shape)
         npu_tables.show_boards(graph, cpu, integer_io, as_json)
