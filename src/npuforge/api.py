@@ -18,7 +18,8 @@ import numpy as np
 from npuforge.accelerators.neural_art.lowering import default_choices
 from npuforge.artefacts.ec_blob import read_blob, write_blob
 from npuforge.aton import assemble, disassemble
-from npuforge.aton.compiled import Buffer, Compiled
+from npuforge.aton.check import check_program
+from npuforge.aton.diff import diff_programs
 from npuforge.aton.execute import run_program
 from npuforge.aton.load import load_compiled
 from npuforge.boards import (
@@ -49,7 +50,13 @@ from npuforge.numerics.neural_art import (
 from npuforge.pipeline import PlannedModel, System, plan_system
 from npuforge.report import check_writable, new_folder, write_file
 from npuforge.report.deployment import deployment_files, write_deployment
-from npuforge.report.program import network_document, run_summary, trace_document
+from npuforge.report.program import (
+    check_document,
+    diff_document,
+    network_document,
+    run_summary,
+    trace_document,
+)
 from npuforge.targets import Target, load_target, target_names
 from npuforge.tasks import ImageRange, Samples, load_samples
 from npuforge.validate import (
@@ -62,7 +69,7 @@ from npuforge.validate import (
     not_run,
     oracle_for,
 )
-from npuforge.validate.program import buffer_arrays, compare_with_model, input_bytes
+from npuforge.validate.program import buffer_arrays, compare_with_model, program_inputs
 from npuforge.vocab import Contract
 
 PathLike = str | os.PathLike[str]
@@ -333,28 +340,6 @@ def aton_document(path: PathLike, weights: Sequence[PathLike] = ()) -> dict[str,
     return network_document(load_compiled(Path(path), [Path(item) for item in weights]))
 
 
-def _program_inputs(network: Compiled, inputs: Sequence[PathLike], seed: int) -> dict[str, bytes]:
-    if not inputs:
-        rng = np.random.default_rng(seed)
-        return {b.name: _random_bytes(b, rng) for b in network.inputs}
-    if len(inputs) != len(network.inputs):
-        raise UsageError("ATN-015", given=len(inputs), wanted=len(network.inputs))
-    made = {}
-    for buffer, path in zip(network.inputs, inputs, strict=True):
-        try:
-            values = np.load(Path(path), allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise UsageError("ATN-009", path=path, reason=str(error)) from None
-        made[buffer.name] = input_bytes(buffer, values)
-    return made
-
-
-def _random_bytes(buffer: Buffer, rng: np.random.Generator) -> bytes:
-    if buffer.real:
-        return rng.uniform(-1, 1, buffer.size // 4).astype("<f4").tobytes()
-    return rng.integers(0, 256, buffer.size, np.uint8).tobytes()
-
-
 def aton_run(
     path: PathLike,
     inputs: Sequence[PathLike] = (),
@@ -383,7 +368,7 @@ def aton_run(
         UsageError: a path or an input that cannot be used.
     """
     network = load_compiled(Path(path), [Path(item) for item in weights])
-    data = _program_inputs(network, inputs, seed)
+    data = program_inputs(network, [Path(item) for item in inputs], seed)
     if output is not None:
         check_writable(Path(output), replace=force)
     comparison = None
@@ -399,6 +384,28 @@ def aton_run(
     if trace:
         return trace_document(network, run)
     return run_summary(network, run, comparison)
+
+
+def aton_check(path: PathLike, weights: Sequence[PathLike] = ()) -> dict[str, Any]:
+    """What a compiled program does that the chip would not survive, as a JSON document.
+
+    Args: see `aton_document`.
+    """
+    network = load_compiled(Path(path), [Path(item) for item in weights])
+    return check_document(network, check_program(network))
+
+
+def aton_diff(path: PathLike, other: PathLike | None) -> dict[str, Any]:
+    """Differences of two compiled programs as a JSON document.
+
+    Raises:
+        ModelError: what does not decode.
+        UsageError: ATN-016 when the second program is missing.
+    """
+    if other is None:
+        raise UsageError("ATN-016")
+    first, second = load_compiled(Path(path)), load_compiled(Path(other))
+    return diff_document(first, second, diff_programs(first, second))
 
 
 def aton_translate(
