@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from npuforge import api_doctor
 from npuforge.accelerators.neural_art.lowering import default_choices
 from npuforge.artefacts.ec_blob import read_blob, write_blob
 from npuforge.aton import assemble, disassemble
@@ -31,7 +32,7 @@ from npuforge.boards import (
     missing_tools,
 )
 from npuforge.cost import NpuCost, npu_cost
-from npuforge.doctor import RULES, Diagnosis, Rule, collect, diagnose
+from npuforge.doctor.triage import Triage, read_recorded, triage
 from npuforge.errors import ToolError, UsageError
 from npuforge.exporters import Conversion, convert, format_of
 from npuforge.firmware import KnownAnswer, Network, capture_order, identifier, project_files
@@ -74,6 +75,13 @@ from npuforge.vocab import Contract
 
 PathLike = str | os.PathLike[str]
 Tick = Callable[[str], None]
+
+diagnose_project = api_doctor.diagnose_project
+explain_finding = api_doctor.explain_finding
+guided_advice = api_doctor.guided_advice
+probe_source = api_doctor.probe_source
+support_bundle = api_doctor.support_bundle
+versions_document = api_doctor.versions_document
 
 RANDOM_SAMPLES = 10
 SEED = 42
@@ -753,26 +761,27 @@ def iter_targets() -> Iterator[Target]:
         yield load_target(name)
 
 
-def diagnose_project(paths: Iterable[PathLike]) -> Diagnosis:
-    """Find what is wrong in the files of a deployment (`npuforge doctor`).
+def triage_recording(
+    model: PathLike,
+    recorded: PathLike,
+    *,
+    image_range: str | None = None,
+    fix_shape: Sequence[str] = (),
+    tick: Tick = lambda _: None,
+) -> Triage:
+    """Name what makes a deployed network give the outputs that were recorded.
 
     Args:
-        paths: folders and files in any mix: sources, linker scripts, ELF, logs, reports, models.
+        model: the network that was deployed.
+        recorded: npz with the right inputs (``input``), the device's outputs (``output``) and,
+            where it was recorded, its input buffer (``device_input``); or a serial dump.
+        image_range: what black and white are to the network; guessed when None.
+        fix_shape: see `run_model`.
+        tick: told what is being tried.
 
     Raises:
-        UsageError: DOC-001 when a path does not exist.
+        NpuforgeError: the network or the recording cannot be used.
     """
-    return diagnose(collect(Path(path) for path in paths))
-
-
-def explain_finding(name: str) -> tuple[Rule, ...]:
-    """Rules by id (K11-no-reset) or family (K11).
-
-    Raises:
-        UsageError: DOC-003 when there is none.
-    """
-    wanted = name.lower()
-    found = tuple(r for r in RULES.values() if wanted in (r.id.lower(), r.family.lower()))
-    if not found:
-        raise UsageError("DOC-003", id=name)
-    return found
+    graph = load_graph(model, None, fix_shape)
+    chosen = parse_image_range(image_range)
+    return triage(graph, read_recorded(Path(recorded), graph, chosen), chosen, tick)

@@ -22,7 +22,9 @@ MAX_LINE = 2000
 """Characters of a line that readers look at; a longer line is cut."""
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-_])")
-MAX_TEMPLATES = 8000
+CLASSIFIED = 400
+"""Characters of a line that decide its class; tables of reports have far longer lines."""
+MAX_TEMPLATES = 4000
 """Different lines, numbers aside, that a reader classifies; a log with more is noise by then."""
 
 _NUMBER = re.compile(r"(?<![A-Za-z_])(?:0x0*[1-9a-fA-F][0-9a-fA-F]*|\d*[1-9]\d*)")
@@ -106,7 +108,7 @@ class LogText:
             return True
         return literal.encode().translate(None, _DIGITS) in self._shapes
 
-    def lines_with(self, literals: Iterable[str], limit: int = 12_000) -> list[int]:
+    def lines_with(self, literals: Iterable[str], limit: int = 8_000) -> list[int]:
         """Numbers of the lines that hold one of some literals, ascending.
 
         Args:
@@ -165,7 +167,7 @@ def _backward(log: LogText, literal: str, limit: int, into: set[int]) -> None:
 
 def template_of(text: str) -> str:
     """A line with every number other than zero replaced: what a program prints again and again."""
-    return _NUMBER.sub("1", text[:400])
+    return _NUMBER.sub("1", text[:CLASSIFIED])
 
 
 class Classifier(Generic[T]):
@@ -187,7 +189,7 @@ class Classifier(Generic[T]):
             return known  # type: ignore[return-value]
         if len(self._known) >= MAX_TEMPLATES:
             return None
-        answer = self._classify(text)
+        answer = self._classify(text[:CLASSIFIED])
         self._known[template] = answer
         return answer
 
