@@ -13,14 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from npuforge import api_doctor
+from npuforge import api_aton, api_doctor
 from npuforge.accelerators.neural_art.epochs import DEFAULT_RELEASE
 from npuforge.accelerators.neural_art.lowering import default_choices
-from npuforge.artefacts.ec_blob import read_blob, write_blob
-from npuforge.aton import assemble, disassemble
 from npuforge.aton.choices import match_compiled
-from npuforge.aton.compiled import Buffer, Compiled
-from npuforge.aton.execute import run_program
 from npuforge.aton.load import load_compiled
 from npuforge.boards import (
     HostBoard,
@@ -53,7 +49,6 @@ from npuforge.numerics.neural_art import (
 from npuforge.pipeline import PlannedModel, System, plan_system
 from npuforge.report import check_writable, new_folder, write_file
 from npuforge.report.deployment import deployment_files, write_deployment
-from npuforge.report.program import network_document, run_summary, trace_document
 from npuforge.report.run import evidence as evidence
 from npuforge.report.run import run_document as run_document
 from npuforge.report.run import save_arrays as save_arrays
@@ -70,12 +65,16 @@ from npuforge.validate import (
     oracle_for,
 )
 from npuforge.validate.neural_art import ChipValidation, validate_against_chip
-from npuforge.validate.program import buffer_arrays, compare_with_model, input_bytes
 from npuforge.vocab import Contract
 
 PathLike = str | os.PathLike[str]
 Tick = Callable[[str], None]
 
+aton_check = api_aton.aton_check
+aton_diff = api_aton.aton_diff
+aton_document = api_aton.aton_document
+aton_run = api_aton.aton_run
+aton_translate = api_aton.aton_translate
 diagnose_project = api_doctor.diagnose_project
 explain_finding = api_doctor.explain_finding
 guided_advice = api_doctor.guided_advice
@@ -290,122 +289,6 @@ def conversion_document(made: Conversion, output: Path) -> dict[str, Any]:
             for node in made.changed
         ],
     }
-
-
-def _program_bytes(path: PathLike) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise UsageError("ATN-009", path=path, reason=error.strerror or str(error)) from None
-
-
-def aton_document(path: PathLike, weights: Sequence[PathLike] = ()) -> dict[str, Any]:
-    """What is in a compiled network as a JSON document; bytes are what the engines move.
-
-    Args:
-        path: generated C, a folder with it, or an epoch-controller blob.
-        weights: weight images instead of the ones beside the code.
-
-    Raises:
-        ModelError: what does not decode, with its word offset, line or field.
-    """
-    return network_document(load_compiled(Path(path), [Path(item) for item in weights]))
-
-
-def _program_inputs(network: Compiled, inputs: Sequence[PathLike], seed: int) -> dict[str, bytes]:
-    if not inputs:
-        rng = np.random.default_rng(seed)
-        return {b.name: _random_bytes(b, rng) for b in network.inputs}
-    if len(inputs) != len(network.inputs):
-        raise UsageError("ATN-015", given=len(inputs), wanted=len(network.inputs))
-    made = {}
-    for buffer, path in zip(network.inputs, inputs, strict=True):
-        try:
-            values = np.load(Path(path), allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise UsageError("ATN-009", path=path, reason=str(error)) from None
-        made[buffer.name] = input_bytes(buffer, values)
-    return made
-
-
-def _random_bytes(buffer: Buffer, rng: np.random.Generator) -> bytes:
-    if buffer.real:
-        return rng.uniform(-1, 1, buffer.size // 4).astype("<f4").tobytes()
-    return rng.integers(0, 256, buffer.size, np.uint8).tobytes()
-
-
-def aton_run(
-    path: PathLike,
-    inputs: Sequence[PathLike] = (),
-    *,
-    model: PathLike | None = None,
-    weights: Sequence[PathLike] = (),
-    output: PathLike | None = None,
-    trace: bool = False,
-    seed: int = 1,
-    force: bool = False,
-) -> dict[str, Any]:
-    """Run a compiled network on the simulator, and compare every buffer with its model.
-
-    Args:
-        path: generated C, a folder with it, or a folder of blobs with ``network.json``.
-        inputs: one .npy an input; random bytes when none are given.
-        model: the network it came from; every epoch is then fed with that network's own tensors.
-        weights: weight images instead of the ones beside the code.
-        output: .npz for the captured buffers and outputs.
-        trace: elements of each link, bytes of each pool and port, MACs of every epoch instead.
-        seed: of random inputs.
-        force: replace an existing output file.
-
-    Raises:
-        ModelError: what the program does that hardware would not survive, by epoch and unit.
-        UsageError: a path or an input that cannot be used.
-    """
-    network = load_compiled(Path(path), [Path(item) for item in weights])
-    data = _program_inputs(network, inputs, seed)
-    if output is not None:
-        check_writable(Path(output), replace=force)
-    comparison = None
-    if model is not None:
-        comparison = compare_with_model(network, load_graph(model), data)
-    run = (
-        comparison.run
-        if comparison is not None and output is None
-        else run_program(network, data, capture=output is not None)
-    )
-    if output is not None:
-        save_arrays(Path(output), buffer_arrays(network, run))
-    if trace:
-        return trace_document(network, run)
-    return run_summary(network, run, comparison)
-
-
-def aton_translate(
-    path: PathLike, action: str, output: PathLike | None = None, *, force: bool = False
-) -> bytes:
-    """Blob to text (``text``) or text to blob (``assemble``), byte-exact both ways.
-
-    Args:
-        path: blob, or text as this function writes it.
-        action: ``text`` or ``assemble``.
-        output: file to write; needed to assemble.
-        force: replace an existing file.
-
-    Raises:
-        ModelError: what does not decode or parse, with its word offset or line number.
-        UsageError: a path that cannot be read or written.
-    """
-    data = _program_bytes(path)
-    if action == "assemble":
-        if output is None:
-            raise UsageError("ATN-010")
-        made = write_blob(assemble(data.decode("utf-8", "replace")))
-    else:
-        made = disassemble(read_blob(data)).encode()
-    if output is not None:
-        check_writable(Path(output), replace=force)
-        write_file(Path(output), made)
-    return made
 
 
 def _wanted(graph: Graph, capture: str | Sequence[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,6 +59,10 @@ class Memory:
         """Args: regions: base address to bytes; the arrays are read and written in place."""
         self._regions = sorted(regions.items())
         self._written = {base: np.zeros(data.size, np.uint8) for base, data in self._regions}
+
+    def regions(self) -> Sequence[tuple[int, NDArray[np.uint8]]]:
+        """Base address and bytes of every region, lowest first."""
+        return self._regions
 
     def holds(self, low: int, high: int) -> bool:
         """Whether one region holds all bytes of ``low..high``."""

@@ -15,6 +15,8 @@ class Action(StrEnum):
     SHOW = "show"
     RUN = "run"
     TRACE = "trace"
+    CHECK = "check"
+    DIFF = "diff"
     TEXT = "text"
     ASSEMBLE = "assemble"
 
@@ -22,7 +24,8 @@ class Action(StrEnum):
 def command(
     action: Action = typer.Argument(
         help="show: what is in it; run: simulate it and compare with --model; trace: what every "
-        "epoch moved; text: disassemble a blob; assemble: text to blob."
+        "epoch moved; check: what the chip would not survive; diff: against --with; text: "
+        "disassemble a blob; assemble: text to blob."
     ),
     path: Path = typer.Argument(
         help="Generated network.c, the folder it is in, or an epoch-controller blob; for assemble "
@@ -37,6 +40,7 @@ def command(
     weights: list[Path] = typer.Option(
         [], "--weights", help="Weight image (hex, or raw named ...atonbuf.POOL.raw); repeatable."
     ),
+    other: Path | None = typer.Option(None, "--with", help="The second program of a diff."),
     output: Path | None = typer.Option(
         None, "--output", "-o", help="File to write: text, blob, or npz with every buffer."
     ),
@@ -44,7 +48,7 @@ def command(
     force: bool = typer.Option(False, "--force", help="Replace an existing file."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
 ) -> None:
-    """Show, simulate, disassemble or assemble a compiled Neural-ART program."""
+    """Show, simulate, check, compare or disassemble a compiled Neural-ART program."""
     from npuforge import api
     from npuforge.cli.common import console, print_json, progress
 
@@ -57,6 +61,11 @@ def command(
         return
     if action is Action.SHOW:
         document = api.aton_document(path, weights)
+    elif action is Action.CHECK:
+        with progress("checking"):
+            document = api.aton_check(path, weights)
+    elif action is Action.DIFF:
+        document = api.aton_diff(path, other)
     else:
         with progress("running"):
             document = api.aton_run(
@@ -72,10 +81,41 @@ def command(
     if as_json:
         print_json(document)
     else:
-        {Action.SHOW: _shown, Action.RUN: _ran}.get(action, _traced)(document)
+        tables = {
+            Action.SHOW: _shown,
+            Action.RUN: _ran,
+            Action.CHECK: _checked,
+            Action.DIFF: _differed,
+        }
+        tables.get(action, _traced)(document)
     compared = document.get("comparison")
     if compared is not None and not compared["explained"]:
         raise typer.Exit(1)
+    if document.get("errors") or document.get("differences"):
+        raise typer.Exit(1)
+
+
+def _checked(document: dict[str, Any]) -> None:
+    from npuforge.cli.common import print_table
+
+    print_table(
+        f"{document['name']}: {document['errors']} errors, {document['warnings']} warnings",
+        ("code", "", "what is wrong", "what to do"),
+        [(f["code"], f["severity"], f["message"], f["hint"]) for f in document["findings"]],
+    )
+
+
+def _differed(document: dict[str, Any]) -> None:
+    from npuforge.cli.common import print_table
+
+    print_table(
+        f"{len(document['differences'])} differences",
+        (">epoch", "unit or buffer", "what", "first", "second"),
+        [
+            ("" if d["epoch"] < 0 else d["epoch"], d["unit"], d["what"], d["first"], d["second"])
+            for d in document["differences"]
+        ],
+    )
 
 
 def _shown(document: dict[str, Any]) -> None:

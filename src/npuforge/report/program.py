@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from npuforge.aton.check import Finding, Severity
 from npuforge.aton.compiled import Buffer, Compiled, Step
+from npuforge.aton.diff import Difference
 from npuforge.aton.execute import ProgramRun
 from npuforge.aton.simulate import EpochRun
 from npuforge.validate.program import ProgramComparison
@@ -132,3 +135,37 @@ def run_summary(
             "buffers": [{**vars(entry), "causes": list(entry.causes)} for entry in entries],
         }
     return document
+
+
+def check_document(network: Compiled, findings: Sequence[Finding]) -> dict[str, Any]:
+    """Findings of the program checks."""
+    errors = sum(item.severity is Severity.ERROR for item in findings)
+    return {
+        "schema": "npuforge.aton-check/1",
+        "name": network.name,
+        "errors": errors,
+        "warnings": len(findings) - errors,
+        "findings": [
+            {
+                "code": item.code,
+                "severity": str(item.severity),
+                "epoch": item.epoch,
+                "unit": item.unit,
+                "message": item.message,
+                "hint": item.hint,
+            }
+            for item in findings
+        ],
+    }
+
+
+def diff_document(
+    first: Compiled, second: Compiled, differences: Sequence[Difference]
+) -> dict[str, Any]:
+    """Differences of two programs."""
+    return {
+        "schema": "npuforge.aton-diff/1",
+        "first": first.name,
+        "second": second.name,
+        "differences": [vars(item) for item in differences],
+    }

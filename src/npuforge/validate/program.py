@@ -6,8 +6,9 @@ the reference tensor, so that differences do not add up from layer to layer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from npuforge.aton.execute import ProgramRun, memory_for, run_program
 from npuforge.aton.program import Epoch
 from npuforge.aton.registers import kind_of
 from npuforge.aton.streams import Memory, read_stream
-from npuforge.errors import ModelError
+from npuforge.errors import ModelError, UsageError
 from npuforge.graph import NUMPY_TYPES, Array, Graph, Tensor
 from npuforge.numerics import Executor
 
@@ -448,3 +449,31 @@ def buffer_arrays(network: Compiled, run: ProgramRun) -> dict[str, Array]:
         values = logical(held[name], data)
         found[name] = np.frombuffer(data, np.uint8) if values is None else np.array(values)
     return found
+
+
+def program_inputs(network: Compiled, inputs: Sequence[Path], seed: int) -> dict[str, bytes]:
+    """Bytes of every input buffer from .npy files, or random ones when none are given.
+
+    Raises:
+        UsageError: ATN-015 another number of files than inputs, ATN-009 a file that is no array.
+        ModelError: ATN-014 an array that does not fit its buffer.
+    """
+    if not inputs:
+        rng = np.random.default_rng(seed)
+        return {b.name: _random_bytes(b, rng) for b in network.inputs}
+    if len(inputs) != len(network.inputs):
+        raise UsageError("ATN-015", given=len(inputs), wanted=len(network.inputs))
+    made = {}
+    for buffer, path in zip(network.inputs, inputs, strict=True):
+        try:
+            values = np.load(path, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise UsageError("ATN-009", path=path, reason=str(error)) from None
+        made[buffer.name] = input_bytes(buffer, values)
+    return made
+
+
+def _random_bytes(buffer: Buffer, rng: np.random.Generator) -> bytes:
+    if buffer.real:
+        return rng.uniform(-1, 1, buffer.size // 4).astype("<f4").tobytes()
+    return rng.integers(0, 256, buffer.size, np.uint8).tobytes()
