@@ -28,6 +28,7 @@ from npuforge.boards import (
 )
 from npuforge.cost import NpuCost, npu_cost
 from npuforge.errors import ToolError, UsageError
+from npuforge.explore.judge import TargetJudge
 from npuforge.exporters import Conversion, convert, format_of
 from npuforge.firmware import KnownAnswer, Network, capture_order, identifier, project_files
 from npuforge.graph import Array, Graph
@@ -36,9 +37,11 @@ from npuforge.mapping import NpuMapping, map_to_npu
 from npuforge.messages import text
 from npuforge.numerics import Executor, random_inputs, with_contract
 from npuforge.numerics.neural_art import CONTRACTS, NeuralArtExecutor, grade, with_neural_art
+from npuforge.passes import BOUNDARY, PASSES, Optimization, calibrated_inputs, optimize
 from npuforge.pipeline import PlannedModel, System, plan_system
 from npuforge.report import check_writable, new_folder, write_file
 from npuforge.report.deployment import deployment_files, write_deployment
+from npuforge.report.optimization import Written, part_path, write_optimized
 from npuforge.targets import Target, load_target, target_names
 from npuforge.tasks import ImageRange, Samples, load_samples
 from npuforge.validate import (
@@ -297,6 +300,76 @@ def conversion_document(made: Conversion, output: Path) -> dict[str, Any]:
             for node in made.changed
         ],
     }
+
+
+def optimize_model(
+    model: PathLike,
+    output: PathLike | None = None,
+    *,
+    target: str = "stm32n6570-dk",
+    clock: str = "nominal",
+    passes: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    cut: bool = False,
+    data: Sequence[PathLike] = (),
+    random_samples: int | None = None,
+    image_range: str | None = None,
+    limit: float = 0.05,
+    insist: bool = False,
+    contract: str | None = None,
+    fix_shape: Sequence[str] = (),
+    force: bool = False,
+    tick: Tick | None = None,
+) -> tuple[Optimization, Written | None]:
+    """Rewrite a model so that more of it runs on the NPU, each rewrite measured on data.
+
+    Args:
+        model: TFLite or ONNX file.
+        output: file to write, ending in .tflite or .onnx; None only reports.
+        target: board, whose placement and time say what pays.
+        clock: its operating point.
+        passes: only these passes; all that keep inputs and outputs when empty.
+        skip: none of these passes.
+        cut: also move conversions and CPU work at the network's ends into the application.
+        data: input files everything is measured on too; see `run_model`.
+        random_samples: number of random samples over the quantised ranges; 4, or 2 beside data.
+        image_range: see `run_model`.
+        limit: largest relative difference of the outputs that bounded passes may add up to.
+        insist: apply passes whether they pay or not.
+        contract: see `run_model`.
+        fix_shape: see `run_model`.
+        force: replace existing files.
+        tick: called with the name of each pass as it begins.
+
+    Raises:
+        NpuforgeError: the model, the data or the output cannot be used.
+    """
+    known = [item.code for item in PASSES] + [item.code for item in BOUNDARY]
+    for name in (*passes, *skip):
+        if name not in known:
+            raise UsageError("OPT-001", name=name)
+    board = load_target(target)
+    judge = TargetJudge(board, board.operating_points[check_clock(board, clock)])
+    path = None if output is None else Path(output)
+    if path is not None:
+        format_of(path)
+        for written_to in (path, part_path(path, "head"), part_path(path, "tail")):
+            check_writable(written_to, replace=force)
+    graph = load_graph(model, contract, fix_shape)
+    count = (2 if data else 4) if random_samples is None else random_samples
+    samples = calibrated_inputs(graph, count, SEED)
+    if data:
+        span = parse_image_range(image_range)
+        given = load_samples([Path(item) for item in data], graph, image_range=span)
+        samples += [dict(sample) for sample in given.samples]
+    if not samples:
+        raise UsageError("VAL-002")
+    chosen = {c for c in known if (c in passes or not passes) and c not in skip}
+    rewrites = [item for item in PASSES if item.code in chosen]
+    ends = [item for item in BOUNDARY if item.code in chosen and (cut or item.code in passes)]
+    made = optimize(graph, rewrites, ends, samples, judge, limit=limit, insist=insist, tick=tick)
+    written = None if path is None else write_optimized(made, samples, path, judge)
+    return made, written
 
 
 def _program_bytes(path: PathLike) -> bytes:

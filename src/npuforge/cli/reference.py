@@ -189,6 +189,35 @@ def placement_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def passes_page() -> str:
+    """Rewrites of `npuforge optimize` in the order they are tried."""
+    from npuforge.passes import BOUNDARY, PASSES
+
+    words = catalogue("en")
+    lines = [
+        "# Passes",
+        "",
+        "What `npuforge optimize` can rewrite, in the order it tries. `exact` passes must give",
+        "bit-identical results; others may differ by their bound at the tensor they compute, in",
+        "steps of its scale. All are measured on data before they are kept.",
+        "",
+        "| pass | bound | what | note |",
+        "|---|---|---|---|",
+    ]
+    for item in PASSES:
+        entry = words[f"PASS-{item.code}"]
+        bound = "exact" if item.bound == 0 else f"{item.bound:g}"
+        lines.append(
+            f"| `{item.code}` | {bound} | {_cell(entry['message'])} | {_cell(entry['hint'])} |"
+        )
+    lines += ["", "With `--cut`; they change inputs and outputs:", ""]
+    lines += ["| pass | what | note |", "|---|---|---|"]
+    for end in BOUNDARY:
+        entry = words[f"PASS-{end.code}"]
+        lines.append(f"| `{end.code}` | {_cell(entry['message'])} | {_cell(entry['hint'])} |")
+    return "\n".join(lines) + "\n"
+
+
 def _plain(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
@@ -199,6 +228,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "errors.md": errors_page,
     "metrics.md": metrics_page,
     "operators.md": operators_page,
+    "passes.md": passes_page,
     "placement.md": placement_page,
     "targets.md": targets_page,
 }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from npuforge.cli import analyze, aton, convert, deploy, run, targets, validate
+from npuforge.cli import analyze, aton, convert, deploy, optimize, run, targets, validate
 
 VERBS: dict[str, Callable[..., None]] = {
     "analyze": analyze.command,
     "aton": aton.command,
     "convert": convert.command,
     "deploy": deploy.command,
+    "optimize": optimize.command,
     "run": run.command,
     "validate": validate.command,
     "targets": targets.command,
