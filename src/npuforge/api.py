@@ -27,6 +27,7 @@ from npuforge.boards import (
     missing_tools,
 )
 from npuforge.cost import NpuCost, npu_cost
+from npuforge.doctor import RULES, Diagnosis, Rule, collect, diagnose
 from npuforge.errors import ToolError, UsageError
 from npuforge.explore.judge import TargetJudge
 from npuforge.exporters import Conversion, convert, format_of
@@ -746,3 +747,28 @@ def iter_targets() -> Iterator[Target]:
     """All targets that come with npuforge."""
     for name in target_names():
         yield load_target(name)
+
+
+def diagnose_project(paths: Iterable[PathLike]) -> Diagnosis:
+    """Find what is wrong in the files of a deployment (`npuforge doctor`).
+
+    Args:
+        paths: folders and files in any mix: sources, linker scripts, ELF, logs, reports, models.
+
+    Raises:
+        UsageError: DOC-001 when a path does not exist.
+    """
+    return diagnose(collect(Path(path) for path in paths))
+
+
+def explain_finding(name: str) -> tuple[Rule, ...]:
+    """Rules by id (K11-no-reset) or family (K11).
+
+    Raises:
+        UsageError: DOC-003 when there is none.
+    """
+    wanted = name.lower()
+    found = tuple(r for r in RULES.values() if wanted in (r.id.lower(), r.family.lower()))
+    if not found:
+        raise UsageError("DOC-003", id=name)
+    return found

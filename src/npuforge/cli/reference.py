@@ -189,6 +189,7 @@ def placement_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+<<<<<<< HEAD
 def passes_page() -> str:
     """Rewrites of `npuforge optimize` in the order they are tried."""
     from npuforge.passes import BOUNDARY, PASSES
@@ -216,6 +217,34 @@ def passes_page() -> str:
         entry = words[f"PASS-{end.code}"]
         lines.append(f"| `{end.code}` | {_cell(entry['message'])} | {_cell(entry['hint'])} |")
     return "\n".join(lines) + "\n"
+=======
+def findings_page() -> str:
+    """Every finding of the doctor with its words."""
+    from npuforge.doctor import RULES
+
+    lines = [
+        "# Findings of the doctor",
+        "",
+        "What `npuforge doctor` can say, by family. Severity and confidence are the usual ones; a",
+        "check lowers them where the files leave room for doubt.",
+        "",
+    ]
+    words = catalogue("en")
+    for rule in RULES.values():
+        entry = words[f"DOC-{rule.id}"]
+        lines += [
+            f"## {rule.id}",
+            "",
+            f"{rule.severity.value}, {rule.confidence.value} confidence. "
+            f"{_cell(entry['message'])}.",
+            "",
+            f"* Cause: {_cell(entry['cause'])}",
+            f"* Remedy: {_cell(entry['hint'])}",
+            f"* To make sure: {_cell(entry['confirm'])}",
+            "",
+        ]
+    return "\n".join(lines)
+>>>>>>> main
 
 
 def _plain(text: str) -> str:
@@ -226,6 +255,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands_page,
     "contracts.md": contracts_page,
     "errors.md": errors_page,
+    "findings.md": findings_page,
     "metrics.md": metrics_page,
     "operators.md": operators_page,
     "passes.md": passes_page,

@@ -48,9 +48,31 @@ def render(code: str, params: Mapping[str, object]) -> tuple[str, str]:
     return entry["message"].format_map(values), entry.get("hint", "").format_map(values)
 
 
+def parts(code: str, params: Mapping[str, object]) -> dict[str, str]:
+    """Every part of an entry with its placeholders filled, in the language in use.
+
+    Raises:
+        KeyError: as for `render`.
+    """
+    entry = catalogue(language()).get(code) or catalogue("en")[code]
+    values = _Shortened(params)
+    return {part: words.format_map(values) for part, words in entry.items()}
+
+
 def text(code: str, **params: object) -> str:
     """The message of a code alone: labels and sentences of reports."""
     return render(code, params)[0]
+
+
+class _Shortened(dict[str, str]):
+    """Values as they go into a sentence; looked up where they are used."""
+
+    def __init__(self, params: Mapping[str, object]) -> None:
+        super().__init__()
+        self._params = params
+
+    def __missing__(self, key: str) -> str:
+        return _short(self._params[key])
 
 
 def _short(value: object, limit: int = 400) -> str:

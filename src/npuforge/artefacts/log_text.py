@@ -1,0 +1,271 @@
+"""Text of a log as people save it: any encoding, any line length, any size, never an exception.
+
+A log is kept as one string with the offsets of its lines, so that searching for a literal runs at
+the speed of `str.find` and only lines with a hit are looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+MAX_BYTES = 64 << 20
+"""Largest part of a log that is read; what follows is counted, not read."""
+MAX_LINE = 2000
+"""Characters of a line that readers look at; a longer line is cut."""
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-_])")
+MAX_TEMPLATES = 8000
+"""Different lines, numbers aside, that a reader classifies; a log with more is noise by then."""
+
+_NUMBER = re.compile(r"(?<![A-Za-z_])(?:0x0*[1-9a-fA-F][0-9a-fA-F]*|\d*[1-9]\d*)")
+_DIGITS = b"0123456789"
+_CONTROL = {code: None for code in range(32) if code not in (9, 10)}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line: its number from 1, and its text without the line end, at most MAX_LINE long."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class LogText:
+    """A decoded log.
+
+    Attributes:
+        name: path or label for messages.
+        text: all lines, ``\\n`` ended, without escape sequences and control characters.
+        encoding: how it was decoded.
+        cut: bytes that were left out because the file is larger than MAX_BYTES.
+        binary: whether it looks like no text at all; `text` is empty then.
+    """
+
+    name: str
+    text: str = field(repr=False)
+    encoding: str = "utf-8"
+    cut: int = 0
+    binary: bool = False
+
+    @cached_property
+    def lower(self) -> str:
+        """The text in lower case, same offsets as `text`."""
+        lowered = self.text.lower()
+        # a few letters grow when lowered; offsets must stay those of the text
+        return lowered if len(lowered) == len(self.text) else _ascii_lower(self.text)
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Offset of each line's first character."""
+        starts = [0]
+        find = self.text.find
+        at = find("\n")
+        while at >= 0:
+            starts.append(at + 1)
+            at = find("\n", at + 1)
+        return starts
+
+    def line(self, number: int) -> Line:
+        """A line by number, from 1."""
+        begin = self.starts[number - 1]
+        end = self.starts[number] - 1 if number < len(self.starts) else len(self.text)
+        return Line(number, self.text[begin : min(end, begin + MAX_LINE)])
+
+    def line_at(self, offset: int) -> Line:
+        """The line that holds a character offset."""
+        return self.line(bisect_right(self.starts, offset))
+
+    def lines(self) -> Iterator[Line]:
+        """All lines in order."""
+        for number in range(1, len(self.starts) + 1):
+            yield self.line(number)
+
+    def window(self, number: int, before: int, after: int) -> list[Line]:
+        """The lines around a line."""
+        first, last = max(1, number - before), min(len(self.starts), number + after)
+        return [self.line(i) for i in range(first, last + 1)]
+
+    @cached_property
+    def _shapes(self) -> bytes:
+        """Every line once, digits removed: tells cheaply that a literal cannot be in a long log."""
+        bare = self.lower.encode("utf-8", "replace").translate(None, _DIGITS)
+        return b"\n".join(set(bare.split(b"\n")))
+
+    def may_hold(self, literal: str) -> bool:
+        """False only when a lower-case literal is certainly absent; cheap on long logs."""
+        if len(self.text) < 1 << 20:
+            return True
+        return literal.encode().translate(None, _DIGITS) in self._shapes
+
+    def lines_with(self, literals: Iterable[str], limit: int = 12_000) -> list[int]:
+        """Numbers of the lines that hold one of some literals, ascending.
+
+        Args:
+            literals: in lower case.
+            limit: lines a literal that are taken from the beginning; of the rest, half as many from
+                the end, where a log that stopped is decided.
+        """
+        numbers: set[int] = set()
+        for literal in filter(self.may_hold, literals):
+            if not _forward(self, literal, limit, numbers):
+                _backward(self, literal, limit // 2, numbers)
+        return sorted(numbers)
+
+    def with_literal(self, literal: str, limit: int = 100_000) -> Iterator[Line]:
+        """Lines that hold a literal, given in lower case, any case in the text; each line once."""
+        if not self.may_hold(literal):
+            return
+        find, starts, total = self.lower.find, self.starts, len(self.text)
+        at, count = find(literal), 0
+        while at >= 0 and count < limit:
+            index = bisect_right(starts, at)
+            end = starts[index] if index < len(starts) else total
+            begin = starts[index - 1]
+            yield Line(index, self.text[begin : min(end, begin + MAX_LINE)].rstrip("\n"))
+            count += 1
+            if end >= total:
+                return
+            at = find(literal, end)
+
+
+def _forward(log: LogText, literal: str, limit: int, into: set[int]) -> bool:
+    """Line numbers with a literal from the beginning; whether all were seen."""
+    find, starts, last = log.lower.find, log.starts, len(log.starts)
+    at, count = find(literal), 0
+    while at >= 0:
+        if count >= limit:
+            return False
+        number = bisect_right(starts, at)
+        into.add(number)
+        if number >= last:
+            return True
+        count += 1
+        at = find(literal, starts[number])
+    return True
+
+
+def _backward(log: LogText, literal: str, limit: int, into: set[int]) -> None:
+    rfind, starts = log.lower.rfind, log.starts
+    at, count = rfind(literal), 0
+    while at >= 0 and count < limit:
+        number = bisect_right(starts, at)
+        into.add(number)
+        count += 1
+        at = rfind(literal, 0, starts[number - 1])
+
+
+def template_of(text: str) -> str:
+    """A line with every number other than zero replaced: what a program prints again and again."""
+    return _NUMBER.sub("1", text[:400])
+
+
+class Classifier(Generic[T]):
+    """Classifies lines once a template, so that a log that repeats itself costs little.
+
+    Args:
+        classify: takes a line's text; its answer may depend on numbers only by their being zero.
+    """
+
+    def __init__(self, classify: Callable[[str], T]) -> None:
+        self._classify = classify
+        self._known: dict[str, T] = {}
+
+    def __call__(self, text: str) -> T | None:
+        """The class of a line; None once too many different lines were seen."""
+        template = template_of(text)
+        known = self._known.get(template, self)
+        if known is not self:
+            return known  # type: ignore[return-value]
+        if len(self._known) >= MAX_TEMPLATES:
+            return None
+        answer = self._classify(text)
+        self._known[template] = answer
+        return answer
+
+
+def _ascii_lower(text: str) -> str:
+    return text.translate({code: code + 32 for code in range(ord("A"), ord("Z") + 1)})
+
+
+def log_from_text(text: str, name: str = "log") -> LogText:
+    """A log from a string."""
+    return log_from_bytes(text.encode("utf-8", "replace"), name)
+
+
+def log_from_bytes(data: bytes, name: str = "log") -> LogText:
+    """A log from raw bytes; what cannot be decoded becomes a replacement character."""
+    cut = max(0, len(data) - MAX_BYTES)
+    data = data[:MAX_BYTES]
+    encoding = _encoding(data)
+    if encoding is None:
+        return LogText(name, "", "binary", cut, binary=True)
+    text = data.decode(encoding, "replace").lstrip("\ufeff")
+    if "\r" in text:
+        # progress bars overwrite their line with a carriage return; each state becomes a line
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    if not text.isprintable() and any(chr(c) in text for c in _CONTROL):
+        text = text.translate(_CONTROL)
+    return LogText(name, text, encoding, cut)
+
+
+def read_log(path: Path) -> LogText:
+    """Read a log file.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES + 1)
+        log = log_from_bytes(data, str(path))
+        if len(data) <= MAX_BYTES:
+            return log
+        size = file.seek(0, 2)
+    return LogText(log.name, log.text, log.encoding, size - MAX_BYTES, log.binary)
+
+
+def _encoding(data: bytes) -> str | None:
+    """Name of a codec, or None for a binary file."""
+    head = data[:8192]
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    if not head:
+        return "utf-8"
+    zeros = head.count(0)
+    control = sum(1 for byte in head if byte < 9 or 13 < byte < 27 or 27 < byte < 32)
+    if zeros <= len(head) // 4 and control > len(head) // 12 and len(head) >= 256:
+        return None
+    if zeros > len(head) // 4:
+        # UTF-16 without a mark: every second byte of mostly ASCII text is zero
+        odd, even = head[1::2].count(0), head[0::2].count(0)
+        if odd > 0.8 * (len(head) // 2) and even < len(head) // 40 + 1:
+            return "utf-16-le"
+        if even > 0.8 * (len(head) // 2) and odd < len(head) // 40 + 1:
+            return "utf-16-be"
+        return None
+    # a UART capture may hold a burst of noise at reset; mostly noise is no text
+    sample = head + data[len(data) // 2 : len(data) // 2 + 4096]
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start >= len(data) - 3:
+            return "utf-8"
+        high = sum(1 for byte in sample if byte >= 0x80)
+        if high > len(sample) // 2:
+            return None
+        try:
+            data.decode("gb18030")
+        except UnicodeDecodeError:
+            return "utf-8"
+        return "gb18030" if high > len(sample) // 50 else "utf-8"
+    return "utf-8"

@@ -1,0 +1,71 @@
+"""`npuforge doctor`: from what people have to what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from npuforge.doctor import Diagnosis
+
+
+def command(
+    paths: list[Path] = typer.Argument(
+        None, help="Folders and files in any mix: sources, logs, ELF, map, reports, a model."
+    ),
+    explain: str | None = typer.Option(
+        None, "--explain", help="Explain a finding (K11-no-reset) or a family (K11)."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
+) -> None:
+    """Diagnose hangs, zeros and garbage from sources, logs, binaries and reports."""
+    from npuforge import api
+    from npuforge.cli.common import console, print_json
+    from npuforge.report.diagnosis import diagnosis_document
+
+    if explain is not None:
+        for rule in api.explain_finding(explain):
+            words = rule.words
+            console().print(f"{rule.id}  {rule.severity.value}, {rule.confidence.value} confidence")
+            for line in (words.message, words.cause, words.hint, words.confirm):
+                console().print(f"  {line}", markup=False)
+        return
+    if not paths:
+        raise typer.BadParameter("give a folder or a file", param_hint="PATHS")
+    diagnosis = api.diagnose_project(paths)
+    if as_json:
+        print_json(diagnosis_document(diagnosis))
+    else:
+        _print(diagnosis)
+    if diagnosis.failed:
+        raise typer.Exit(1)
+
+
+def _print(diagnosis: Diagnosis) -> None:
+    from rich.text import Text
+
+    from npuforge.cli.common import console
+    from npuforge.messages import text
+
+    out = console()
+    colours = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
+    for item in diagnosis.findings:
+        words = item.words
+        out.print(
+            Text.assemble(
+                (item.severity.value, colours[item.severity.value]),
+                f" {item.id} ({item.confidence.value}): {words.message}",
+            )
+        )
+        for evidence in item.evidence:
+            token = f"  {evidence.token}" if evidence.token else ""
+            note = f"  ({evidence.note})" if evidence.note else ""
+            out.print(Text(f"    {evidence.place}{token}{note}"), soft_wrap=True)
+        for line in (words.cause, words.hint, words.confirm):
+            out.print(Text(f"    {line}", style="dim"))
+    for unread in diagnosis.unread:
+        out.print(Text(text("DOC-unread", file=unread.file, reason=unread.reason), style="dim"))
+    if not diagnosis.findings:
+        out.print(text("DOC-none", count=sum(count for _, count in diagnosis.kinds)))

@@ -1,0 +1,39 @@
+"""All checks and rules, and the run over a project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from npuforge.doctor import checks_memory
+from npuforge.doctor.findings import Check, Diagnosis, Finding, Rule, order
+from npuforge.doctor.project import Project
+
+CHECKS: tuple[Check, ...] = (*checks_memory.CHECKS,)
+
+
+def _rules() -> Mapping[str, Rule]:
+    rules: dict[str, Rule] = {}
+    for check in CHECKS:
+        for rule in check.rules:
+            if rules.setdefault(rule.id, rule) is not rule:
+                raise AssertionError(f"two rules are called {rule.id}")
+    return dict(sorted(rules.items()))
+
+
+RULES: Mapping[str, Rule] = _rules()
+
+
+def diagnose(project: Project) -> Diagnosis:
+    """Run every check over a project; the same finding at the same place is given once."""
+    findings: dict[tuple[object, ...], Finding] = {}
+    for check in CHECKS:
+        for finding in check.run(project):
+            first = finding.evidence[0]
+            key = (finding.id, first.file, first.line, first.token, finding.params)
+            findings.setdefault(key, finding)
+    return Diagnosis(
+        tuple(sorted(findings.values(), key=order)),
+        project.kinds,
+        tuple(dict.fromkeys(project.unread)),
+        project.skipped,
+    )

@@ -1,0 +1,102 @@
+"""K02: linker regions and static data against the memory that exists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from npuforge.artefacts.linker_script import LinkerScript, Region, read_linker_script
+from npuforge.artefacts.recognise import Kind
+from npuforge.doctor.findings import Check, Finding, Rule
+from npuforge.doctor.project import Artefact, Project
+from npuforge.doctor.stm32n6 import bank_of, banks_of, first_gap, secure
+from npuforge.vocab import Severity
+
+NO_MEMORY = Rule("K02-no-memory", Severity.ERROR, cases=("C06",), rank=20)
+OTHER_FAMILY = Rule("K02-other-family", Severity.ERROR, cases=("C08",), rank=20)
+OFF_AT_RESET = Rule("K02-off-at-reset", Severity.ERROR, cases=("A13", "C29"), rank=20)
+
+
+def linker(artefact: Artefact, text: str) -> LinkerScript:
+    """Reader for `Project.parsed`."""
+    return read_linker_script(text)
+
+
+def scripts(project: Project) -> list[tuple[Artefact, LinkerScript]]:
+    """Linker scripts that declare memory, of this family or of none we know."""
+    return [
+        (item, script)
+        for item, script in project.parsed(linker, Kind.LINKER_SCRIPT)
+        if script.regions
+    ]
+
+
+def of_family(script: LinkerScript) -> bool:
+    """Whether a script places something in memory that an STM32N6 has."""
+    starts = [region.origin for region in script.regions.values() if region.origin is not None]
+    return any(bank_of(start) is not None and secure(start) >> 24 == 0x34 for start in starts)
+
+
+def _regions(project: Project) -> Iterator[Finding]:
+    found = scripts(project)
+    ours = [pair for pair in found if of_family(pair[1])]
+    if not ours:
+        for item, script in found:
+            regions = [r for r in script.regions.values() if r.origin is not None]
+            first = next((r for r in regions if bank_of(r.origin or 0) is None), None)
+            if first is not None and mentions_family(project):
+                yield OTHER_FAMILY.at(
+                    item.at(first.line, first.text, first.origin),
+                    region=first.name,
+                    address=f"{first.origin:#010x}",
+                )
+        return
+    for item, script in ours:
+        for region in script.regions.values():
+            yield from _region(item, script, region)
+
+
+def _region(item: Artefact, script: LinkerScript, region: Region) -> Iterator[Finding]:
+    if region.origin is None or region.end is None or region.end <= region.origin:
+        return
+    gap = first_gap(region.origin, region.end)
+    if gap is not None and (gap == region.origin or bank_of(region.origin) is not None):
+        yield NO_MEMORY.at(
+            item.at(region.line, region.text, gap),
+            region=region.name,
+            start=f"{region.origin:#010x}",
+            end=f"{region.end:#010x}",
+            gap=f"{gap:#010x}",
+        )
+        return
+    banks = banks_of(region.origin, region.end)
+    off = next((bank for bank in banks if bank.needs_power), None)
+    if off is None or banks[0].needs_power:
+        return
+    stack = next((script.symbols[n] for n in _STACK_TOPS if n in script.symbols), None)
+    in_off = stack is not None and (bank_of(stack - 8) or banks[0]).needs_power
+    yield OFF_AT_RESET.at(
+        item.at(region.line, region.text, off.base),
+        severity=None if in_off else Severity.WARNING,
+        what=region.name,
+        end=f"{region.end:#010x}",
+        bank=off.name,
+    )
+
+
+_STACK_TOPS = ("_estack", "__StackTop", "__stack", "_stack_top", "g_idle_topstack")
+
+
+def mentions_family(project: Project) -> bool:
+    """Whether anything in the project names the STM32N6."""
+
+    def look() -> bool:
+        names = any("stm32n6" in item.name.lower() for item in project.artefacts)
+        return names or any(
+            "STM32N6" in project.text(item)[:65536].upper()
+            for item in project.of(Kind.C_SOURCE, Kind.BUILD, Kind.IOC, Kind.NETWORK_C)[:400]
+        )
+
+    return project.once("mentions_family", look)
+
+
+CHECKS = (Check("linker regions", (NO_MEMORY, OTHER_FAMILY, OFF_AT_RESET), _regions),)

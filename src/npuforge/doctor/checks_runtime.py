@@ -1,0 +1,348 @@
+"""K11 and K13: the order of runtime calls, the NPU interrupt and the operating-system layer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from npuforge.artefacts.c_source import Frame, constant
+from npuforge.artefacts.recognise import Kind
+from npuforge.artefacts.text import line_of
+from npuforge.doctor import names
+from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Rule
+from npuforge.doctor.network_facts import networks_of
+from npuforge.doctor.project import Project
+from npuforge.doctor.sources import (
+    VENDOR,
+    Program,
+    Sources,
+    Step,
+    programs_of,
+    sources_of,
+)
+from npuforge.vocab import Severity
+
+NO_RUNTIME_INIT = Rule("K11-no-runtime-init", Severity.ERROR, cases=("A05",), rank=10)
+INIT_IN_LOOP = Rule("K11-init-in-loop", Severity.ERROR, cases=("A06",), rank=20)
+INIT_TWICE = Rule("K11-init-twice", Severity.WARNING, Confidence.MEDIUM, cases=("A06", "I01"))
+SINGLE_EPOCH = Rule("K11-single-epoch", Severity.ERROR, cases=("A17",), rank=10)
+ZERO_IS_NO_ERROR = Rule("K11-zero-is-no-error", Severity.ERROR, cases=("A17",), rank=15)
+NO_RESET = Rule("K11-no-reset", Severity.ERROR, cases=("I05", "A48"), rank=10)
+RESET_IN_FLIGHT = Rule("K11-reset-in-flight", Severity.WARNING, Confidence.MEDIUM)
+EPOCH_CAP = Rule("K11-epoch-cap", Severity.WARNING, Confidence.MEDIUM, cases=("A17",))
+RELOC_LOST = Rule("K11-relocation-lost", Severity.ERROR, cases=("A50",), rank=20)
+IRQ_EARLY = Rule("K13-irq-early", Severity.ERROR, cases=("A43",), rank=20)
+OWN_HANDLER = Rule("K13-own-handler", Severity.ERROR, cases=("A43",), rank=20)
+OSAL_KERNEL = Rule("K13-osal-kernel", Severity.ERROR, Confidence.MEDIUM, cases=("A35",), rank=10)
+BLOBS_POLLING = Rule("K13-blobs-polling", Severity.ERROR, rank=20)
+IRQ_PRIORITY = Rule("K13-irq-priority", Severity.ERROR, rank=20)
+
+
+def _done_known(step: Step, project: Project) -> bool:
+    """Whether the function around an epoch call looks at DONE, or hands the value on."""
+    if step.event.target == "return":
+        return True
+    lines = project.text(step.source.artefact).split("\n")
+    body = "\n".join(lines[step.function.line - 1 : step.function.end])
+    if re.search(r"\bLL_ATON_RT_DONE\b|\b(?:STAI_)?\w*DONE\b", body):
+        return True
+    target = step.event.target
+    return bool(target) and re.search(rf"\breturn\b[^;]*\b{re.escape(target)}\b", body) is not None
+
+
+def _epoch_loop(step: Step) -> Frame | None:
+    """The innermost loop around an epoch call, if that loop waits for the end of the network."""
+    loops = step.loops
+    if not loops:
+        return None
+    inner = loops[-1]
+    target = step.event.target
+    words = inner.condition
+    if "DONE" in words or (target and re.search(rf"\b{re.escape(target)}\b", words)):
+        return inner
+    if re.search(r"\b(?:ret|rt_ret|status|st|done|finished|running)\b", words, re.IGNORECASE):
+        return inner
+    # a counted loop, or an endless one left by break, around the call in its own function
+    own = [frame for frame in step.event.frames if frame.kind == "loop"]
+    if own and len(loops) > 1:
+        return inner
+    return None
+
+
+def _runs(program: Program) -> list[Step]:
+    return list(program.calls(names.RUN_EPOCH))
+
+
+def _sequence(project: Project) -> Iterator[Finding]:
+    sources = sources_of(project)
+    for program in programs_of(project):
+        runs = _runs(program)
+        yield from _runtime_init(project, sources, program)
+        for run in runs:
+            if not _done_known(run, project):
+                yield SINGLE_EPOCH.at(run.at())
+        yield from _zero(program, runs)
+        yield from _reset(program, runs)
+        yield from _in_flight(program, runs)
+        yield from _cap(sources, runs)
+        yield from _relocation(program)
+
+
+def _runtime_init(project: Project, sources: Sources, program: Program) -> Iterator[Finding]:
+    inits = list(program.calls(names.RUNTIME_INIT))
+    uses = [step for step in program.calls(names.RUN) if not names.MAIN_RUN.fullmatch(step.name)]
+    if uses and not inits and not sources.text_mentions(names.RUNTIME_INIT):
+        yield NO_RUNTIME_INIT.at(uses[0].at())
+    plain = [step for step in inits if not names.MAIN_RUN.fullmatch(step.name)]
+    ends = list(program.calls(names.RUNTIME_DEINIT))
+    for step in plain:
+        loops = {frame.at for frame in step.loops}
+        with_run = [u for u in uses if loops & {frame.at for frame in u.loops}]
+        undone = not any(loops & {frame.at for frame in end.loops} for end in ends)
+        if loops and with_run and undone and not _once(step):
+            yield INIT_IN_LOOP.at(step.at(), with_run[0].at())
+    straight = [step for step in plain if step.thread == 0 and not _branched(step)]
+    if len(straight) > 1 and not ends:
+        first, second = straight[0], straight[1]
+        if (first.source, first.event.line) != (second.source, second.event.line):
+            yield INIT_TWICE.at(second.at(), first.at())
+
+
+def _branched(step: Step) -> bool:
+    return any(frame.kind in ("if", "else", "case", "pp") for frame in step.frames)
+
+
+def _once(step: Step) -> bool:
+    """Whether a call in a loop is guarded by a condition of its own (first pass, error path)."""
+    inside = False
+    for frame in step.frames:
+        if frame.kind == "loop":
+            inside = True
+        elif inside and frame.kind in ("if", "else", "case"):
+            return True
+    return False
+
+
+_ZERO = r"\b{0}\s*==\s*(?:0\b|LL_ATON_OK)|!\s*{0}\b(?!\s*=)"
+
+
+def _zero(program: Program, runs: list[Step]) -> Iterator[Finding]:
+    """Zero, which means "call again", taken for an error."""
+    seen = {step.event.target for step in runs if step.event.target.isidentifier()}
+    places = {(step.source.artefact.name, step.function.line) for step in runs}
+    for step in program.steps:
+        if (step.source.artefact.name, step.function.line) not in places:
+            continue
+        if step.event.kind == "call" and not re.search(r"printf|puts|LOG|[Ee]rror", step.name):
+            continue
+        for frame in step.frames:
+            for target in seen:
+                if frame.kind == "if" and re.search(
+                    _ZERO.format(re.escape(target)), frame.condition
+                ):
+                    words = " ".join(step.args) + step.name
+                    if re.search(r"err|fail", words, re.IGNORECASE):
+                        yield ZERO_IS_NO_ERROR.at(
+                            step.source.at(frame.line, f"if {frame.condition}"), step.at()
+                        )
+
+
+def _reset(program: Program, runs: list[Step]) -> Iterator[Finding]:
+    resets = list(program.calls(names.RESET))
+    for run in runs:
+        loop = _epoch_loop(run)
+        around = [frame for frame in run.loops if frame != loop]
+        if not around or (loop is None and not _state_machine(run)):
+            continue
+        places = {frame.at for frame in around}
+        if any(places & {frame.at for frame in step.loops} for step in resets):
+            continue
+        outer = around[-1]
+        yield NO_RESET.at(run.at(), line=outer.line)
+        return
+
+
+def _state_machine(run: Step) -> bool:
+    return bool(run.event.target)
+
+
+def _in_flight(program: Program, runs: list[Step]) -> Iterator[Finding]:
+    for run in runs:
+        loop = _epoch_loop(run)
+        if loop is None:
+            continue
+        for step in program.calls(re.compile(r"LL_ATON_RT_Reset_Network")):
+            if loop not in step.frames:
+                continue
+            inner = step.frames[step.frames.index(loop) + 1 :]
+            if not any("DONE" in frame.condition for frame in inner):
+                yield RESET_IN_FLIGHT.at(step.at(), run.at())
+
+
+def _cap(sources: Sources, runs: list[Step]) -> Iterator[Finding]:
+    for run in runs:
+        loops = [frame for frame in run.event.frames if frame.kind == "loop"]
+        if not loops or not loops[-1].condition.startswith("fo"):
+            continue
+        condition = loops[-1].condition
+        match = re.search(r"<=?\s*([\w()+* ]+?)\s*(?:&&|$|\))", condition)
+        limit = constant(match[1], sources.values) if match else None
+        if limit is not None and limit > 0 and "DONE" not in condition:
+            yield EPOCH_CAP.at(
+                run.source.at(loops[-1].line, condition.removeprefix("fo ")), limit=limit
+            )
+
+
+_INSTALL = re.compile(r"ll_aton_reloc_install")
+_CONTEXT = re.compile(r"(?:->|\.)\s*inst_reloc\b")
+
+
+def _relocation(program: Program) -> Iterator[Finding]:
+    installs = [
+        (index, step)
+        for index, step in enumerate(program.steps)
+        if (step.event.kind == "call" and _INSTALL.fullmatch(step.name))
+        or (step.event.kind == "assign" and _CONTEXT.search(step.name))
+    ]
+    if not installs:
+        return
+    for index, step in enumerate(program.steps):
+        if step.event.kind != "call" or step.name != "LL_ATON_RT_Init_Network":
+            continue
+        loops = {frame.at for frame in step.loops}
+        later = any(at > index for at, _ in installs)
+        in_loop = any(loops & {frame.at for frame in put.loops} for _, put in installs)
+        earlier = [put for at, put in installs if at < index]
+        previous = any(
+            s.event.kind == "call" and s.name == step.name for s in program.steps[:index]
+        )
+        if earlier and not later and not in_loop and (previous or loops):
+            yield RELOC_LOST.at(step.at(), earlier[-1].at())
+            return
+
+
+# -- K13
+
+
+def _interrupts(project: Project) -> Iterator[Finding]:
+    sources = sources_of(project)
+    for program in programs_of(project):
+        yield from _early(program)
+        yield from _priority(project, sources, program)
+    yield from _handlers(project, sources)
+
+
+def _early(program: Program) -> Iterator[Finding]:
+    started = False
+    has_init = any(True for _ in program.calls(names.RUNTIME_INIT))
+    for step in program.steps:
+        if step.event.kind != "call":
+            continue
+        if names.RUNTIME_INIT.fullmatch(step.name):
+            started = True
+        if (
+            not started
+            and has_init
+            and names.ENABLE_IRQ.fullmatch(step.name)
+            and names.NPU_IRQ.search(" ".join(step.args))
+        ):
+            first = next(program.calls(names.RUNTIME_INIT))
+            yield IRQ_EARLY.at(step.at(), first.at())
+            return
+
+
+_HANDLER = re.compile(r"(?:NPU(?:_END_OF_EPOCH|_INT)?\d?|CDNN\d|ATON_STD)_IRQHandler")
+
+
+def _handlers(project: Project, sources: Sources) -> Iterator[Finding]:
+    if _defines(project, r"LL_ATON_OSAL_(?:ZEPHYR|USER_IMPL)|LL_ATON_RT_POLLING"):
+        return
+    uses = sources.text_mentions(re.compile(r"LL_ATON_RT_|stai_\w+_run|MX_X_CUBE_AI"))
+    for name, found in sources.functions.items():
+        if not uses or not re.fullmatch(
+            r"(?:NPU0|NPU_END_OF_EPOCH|CDNN0|ATON_STD)_IRQHandler", name
+        ):
+            continue
+        for source, function in found:
+            weak = re.search(r"weak", function.head, re.IGNORECASE)
+            if not weak and not any(f.condition == "0" for f in function.frames):
+                line = project.text(source.artefact).split("\n")[function.line - 1]
+                if "weak" not in line.lower():
+                    yield OWN_HANDLER.at(source.at(function.line, f"void {name}(void)"))
+
+
+def build_text(project: Project) -> list[tuple[object, str]]:
+    """Texts that can define macros for the compiler."""
+    return [(item, project.text(item)) for item in project.of(Kind.BUILD)]
+
+
+def _defines(project: Project, pattern: str) -> Evidence | None:
+    """Where a compiler option or a user header sets something matching, or ``None``."""
+
+    def look() -> Evidence | None:
+        expression = re.compile(rf"=\s*(?:{pattern})\b|#define\s+\w+\s+(?:{pattern})\b")
+        for item in project.of(Kind.BUILD, Kind.C_HEADER, Kind.JSON):
+            if VENDOR.search(item.name):
+                continue
+            match = expression.search(project.text(item))
+            if match:
+                return item.at(line_of(project.text(item), match.start()), match[0])
+        return None
+
+    return project.once(("defines", pattern), look)
+
+
+def _osal(project: Project) -> Iterator[Finding]:
+    bare = _defines(project, "LL_ATON_OSAL_BARE_METAL")
+    for program in programs_of(project):
+        run = next(program.calls(names.RUN), None)
+        if run is None:
+            continue
+        for kernel, pattern in names.KERNEL.items():
+            start = next(program.calls(pattern), None)
+            if start is None or bare is None:
+                continue
+            if _defines(project, f"LL_ATON_OSAL_(?:{kernel}|USER_IMPL)"):
+                continue
+            yield OSAL_KERNEL.at(bare, start.at(), kernel=kernel)
+            return
+    polling = _defines(project, "LL_ATON_RT_POLLING")
+    blobs = [facts for facts in networks_of(project) if facts.blobs]
+    if polling is not None and blobs and not _defines(project, "LL_ATON_RT_ASYNC"):
+        yield BLOBS_POLLING.at(polling, blobs[0].artefact.at(None, '#include "…_ecblobs.h"'))
+
+
+def _priority(project: Project, sources: Sources, program: Program) -> Iterator[Finding]:
+    ceiling = _ceiling(sources)
+    if ceiling is None or not _defines(project, "LL_ATON_OSAL_FREERTOS"):
+        return
+    value, where = ceiling
+    for step in program.calls(names.SET_PRIORITY):
+        if len(step.args) < 2 or not names.NPU_IRQ.search(step.args[0]):
+            continue
+        level = constant(step.args[1], sources.values)
+        if level is not None and level < value:
+            yield IRQ_PRIORITY.at(step.at(), where, level=level, ceiling=value)
+
+
+def _ceiling(sources: Sources) -> tuple[int, Evidence] | None:
+    for name in ("configLIBRARY_MAX_SYSCALL_INTERRUPT_PRIORITY",):
+        for source, macro in sources.macros.get(name, ()):
+            value = constant(macro.body, sources.values)
+            if value is not None:
+                return value, source.at(macro.line, f"#define {name} {macro.body}")
+    return None
+
+
+CHECKS = (
+    Check(
+        "runtime sequence",
+        (
+            NO_RUNTIME_INIT, INIT_IN_LOOP, INIT_TWICE, SINGLE_EPOCH, ZERO_IS_NO_ERROR, NO_RESET,
+            RESET_IN_FLIGHT, EPOCH_CAP, RELOC_LOST,
+        ),
+        _sequence,
+    ),
+    Check("NPU interrupt", (IRQ_EARLY, OWN_HANDLER, IRQ_PRIORITY), _interrupts),
+    Check("operating-system layer", (OSAL_KERNEL, BLOBS_POLLING), _osal),
+)  # fmt: skip

@@ -1,0 +1,374 @@
+"""The C sources of a project as programs: what runs from each entry point, in order.
+
+A *program* starts at a ``main``. Its trace is the sequence of events with calls to the project's
+own functions and macros expanded, arguments substituted and loops kept as frames; the tasks that
+``main`` creates follow it. Vendor code (HAL, CMSIS, middleware) is not expanded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from npuforge.artefacts.c_source import CSource, Event, Frame, Function, Macro, Variable, read_c
+from npuforge.artefacts.recognise import Kind
+from npuforge.doctor.findings import Evidence
+from npuforge.doctor.project import Artefact, Project
+
+MAX_PARSED = 24 << 20
+"""Bytes of C text parsed in one project."""
+MAX_FILE = 1 << 20
+"""Longer files are data tables; they are searched as text only."""
+MAX_TRACE = 12_000
+MAX_CALL_DEPTH = 14
+
+VENDOR = re.compile(
+    r"(?:^|/)(?:STM32N6xx_HAL_Driver|CMSIS\w*|ll_aton|Npu|AI_Runtime|stedgeai-lib|Third_?Party|"
+    r"FreeRTOS\w*|threadx|usbx|netxduo|filex|levelx|USB_Device|STM32_USB\w*|lvgl|Components|Utilities|"
+    r"TouchGFX|touchgfx|ISP_Library|STM32_ISP_Library|STM32_ExtMem_Manager|mbedtls|lwip|LwIP|"
+    r"uvcl|openblt|tinyusb|zephyr|tensorflow|tflite-micro|edge-impulse-sdk|arm_math|CMSIS-DSP|"
+    r"NPU_Validation|AI_Validation|SystemPerformance|opencv|littlefs|FatFs|wolfssl|nuttx|"
+    r"mtk3bsp2|mtkernel_3|stm32-mw-\w+|Camera_Middleware|ThirdParty|cmsis_\w+)(?:/|$)",
+    re.IGNORECASE,
+)
+INTERESTING = re.compile(
+    r"LL_ATON|LL_Buffer|\bstai_|\bai_\w+_(?:run|init|create)|SCB_\w*Cache|[mn]cu?pu?_cache_|"
+    r"D?cache|__HAL_RCC_(?:NPU|AXISRAM|CACHEAXI|RAMCFG|XSPI|RIF|RISAF)|RAMCFG|RISAF|RIMC|RISC_|"
+    r"\bNPU\d?_|XSPI|ospi|HAL_BSEC|BSEC_|OTP|VTOR|ethosu|pp_params|POSTPROCESS|network_|"
+    r"xTaskCreate|tx_thread_create|osThread|NVIC_EnableIRQ|SRAMSD|DCMIPP|CameraPipeline|_sbrk|"
+    r"DWT|PMU|printf|LL_APB|MEMSYSCTL|LTDC|SetVoltage|PB12|GPIO_PIN_12|ALIGN|\bint main\b|"
+    r"\bapp_main\b|EXTMEM|SysTick|scale|zero_?point|0x3[4][0-9A-Fa-f]{6}|0x[79][0-9A-Fa-f]{7}",
+    re.IGNORECASE,
+)
+_TASK_CREATORS = {
+    "xTaskCreate": 0, "xTaskCreateStatic": 0, "osThreadNew": 0, "tx_thread_create": 2,
+    "osThreadCreate": 0, "k_thread_create": 3, "xTaskCreatePinnedToCore": 0,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Source:
+    """A parsed file."""
+
+    artefact: Artefact
+    code: CSource
+
+    def at(self, line: int | None, token: str = "", note: str = "") -> Evidence:
+        """Evidence in this file."""
+        return self.artefact.at(line, token, note=note)
+
+
+@dataclass(frozen=True)
+class Step:
+    """An event of a program's trace.
+
+    Attributes:
+        event: the event, with names and arguments as written in its own function, macro
+            parameters and function parameters replaced by the caller's arguments.
+        source: file it stands in.
+        function: function it stands in.
+        frames: control structures around it, those of the callers first.
+        thread: 0 for main, then tasks.
+        outer: the call that led here, in the caller, or ``None``.
+    """
+
+    event: Event
+    source: Source
+    function: Function
+    frames: tuple[Frame, ...]
+    thread: int
+    outer: Step | None
+
+    @property
+    def name(self) -> str:
+        """Name of the event."""
+        return self.event.name
+
+    @property
+    def args(self) -> tuple[str, ...]:
+        """Arguments of the event."""
+        return self.event.args
+
+    @property
+    def loops(self) -> tuple[Frame, ...]:
+        """Loops around it, outermost first."""
+        return tuple(frame for frame in self.frames if frame.kind == "loop")
+
+    def at(self, note: str = "") -> Evidence:
+        """Evidence for this step."""
+        event = self.event
+        token = f"{event.name}({', '.join(event.args)})"
+        if event.kind == "assign":
+            token = f"{event.name} {event.args[0]} {event.args[1]}".rstrip()
+        elif event.kind != "call":
+            token = event.kind
+        return self.source.at(event.line, token, note)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A ``main`` (or a lone function) and everything that runs from it."""
+
+    source: Source
+    entry: Function
+    steps: tuple[Step, ...]
+
+    def calls(self, pattern: re.Pattern[str]) -> Iterator[Step]:
+        """Calls whose whole name matches, in order."""
+        return (s for s in self.steps if s.event.kind == "call" and pattern.fullmatch(s.event.name))
+
+
+class Sources:
+    """All parsed C files of a project, with name resolution."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.files: list[Source] = []
+        self.vendor: list[Artefact] = []
+        budget = MAX_PARSED
+        for item in project.of(Kind.C_SOURCE, Kind.C_HEADER):
+            if VENDOR.search(item.name):
+                self.vendor.append(item)
+                continue
+            if item.size > MAX_FILE or item.size > budget:
+                continue
+            text = project.text(item)
+            if INTERESTING.search(text):
+                budget -= item.size
+                self.files.append(Source(item, read_c(text)))
+        self._rest(project, budget)
+        self.functions: dict[str, list[tuple[Source, Function]]] = defaultdict(list)
+        self.macros: dict[str, list[tuple[Source, Macro]]] = defaultdict(list)
+        self.variables: dict[str, list[tuple[Source, Variable]]] = defaultdict(list)
+        for source in self.files:
+            for function in source.code.functions:
+                self.functions[function.name].append((source, function))
+            for macro in source.code.macros:
+                self.macros[macro.name].append((source, macro))
+            for variable in source.code.variables:
+                self.variables[variable.name].append((source, variable))
+        self._bodies: dict[tuple[str, int], Function | None] = {}
+
+    def _rest(self, project: Project, budget: int) -> None:
+        """Also parse files that define or call what the interesting files call or define."""
+        names = {
+            name
+            for source in self.files
+            for function in source.code.functions
+            for name in (function.name, *(event.name for event in function.calls))
+        }
+        done = {source.artefact.path for source in self.files}
+        for item in project.of(Kind.C_SOURCE):
+            if item.path in done or VENDOR.search(item.name) or item.size > min(MAX_FILE, budget):
+                continue
+            words = set(re.findall(r"\b([A-Za-z_]\w{3,})\s*\(", project.text(item)))
+            if words & names:
+                budget -= item.size
+                self.files.append(Source(item, read_c(project.text(item))))
+
+    @property
+    def values(self) -> Mapping[str, str]:
+        """Bodies of object-like macros by name; a name with several bodies is left out."""
+
+        def make() -> Mapping[str, str]:
+            values: dict[str, str] = {}
+            for name, found in self.macros.items():
+                bodies = {macro.body for _, macro in found if macro.params is None and macro.body}
+                if len(bodies) == 1:
+                    values[name] = next(iter(bodies))
+            return values
+
+        return self.project.once("macro_values", make)
+
+    def resolve(self, name: str, near: Source) -> tuple[Source, Function] | None:
+        """The definition a call means: the file's own, else the nearest in the tree of folders."""
+        found = self.functions.get(name)
+        if not found:
+            return None
+        for pair in found:
+            if pair[0] is near:
+                return pair
+        found = [pair for pair in found if not pair[1].static or _is_header(pair[0])]
+        if not found:
+            return None
+        here = PurePosixPath(near.artefact.name).parts
+        return max(found, key=lambda pair: _shared(here, pair[0].artefact.name))
+
+    def macro_body(self, name: str, near: Source) -> tuple[Source, Function] | None:
+        """A function-like macro as a function."""
+        found = [pair for pair in self.macros.get(name, ()) if pair[1].params is not None]
+        if not found:
+            return None
+        here = PurePosixPath(near.artefact.name).parts
+        source, macro = max(
+            found, key=lambda pair: (pair[0] is near, _shared(here, pair[0].artefact.name))
+        )
+        key = (source.artefact.name, macro.line)
+        if key not in self._bodies:
+            code = read_c(f"void macro(void) {{ {macro.body}; }}")
+            events = code.functions[0].events if code.functions else ()
+            self._bodies[key] = Function(
+                name, macro.params or (), (), True, "", macro.line, macro.line,
+                tuple(event._replace(line=macro.line) for event in events),
+            )  # fmt: skip
+        body = self._bodies[key]
+        return None if body is None else (source, body)
+
+    def text_mentions(self, pattern: re.Pattern[str]) -> bool:
+        """Whether any file that is not vendor code, parsed or not, contains a match."""
+
+        def look() -> bool:
+            return any(
+                pattern.search(self.project.text(item))
+                for item in self.project.of(Kind.C_SOURCE, Kind.C_HEADER)
+                if not VENDOR.search(item.name)
+            )
+
+        return self.project.once(("mentions", pattern), look)
+
+    def all_events(self) -> Iterator[tuple[Source, Function, Event]]:
+        """Every event of every function."""
+        for source in self.files:
+            for function in source.code.functions:
+                for event in function.events:
+                    yield source, function, event
+
+
+def _is_header(source: Source) -> bool:
+    return source.artefact.kind is Kind.C_HEADER
+
+
+def _shared(here: tuple[str, ...], name: str) -> int:
+    count = 0
+    for a, b in zip(here, PurePosixPath(name).parts, strict=False):
+        if a != b:
+            break
+        count += 1
+    return count
+
+
+def sources_of(project: Project) -> Sources:
+    """The parsed sources of a project, once."""
+    return project.once("sources", lambda: Sources(project))
+
+
+def programs_of(project: Project) -> tuple[Program, ...]:
+    """One program for each ``main``; without any, one for each function nobody calls."""
+    return project.once("programs", lambda: tuple(_programs(sources_of(project))))
+
+
+_ENTRIES = ("main", "app_main", "usermain")
+
+
+def _programs(sources: Sources) -> Iterator[Program]:
+    entries = [
+        pair for name in _ENTRIES for pair in sources.functions.get(name, ()) if pair[1].events
+    ]
+    reached: set[tuple[str, int]] = set()
+    for source, function in entries:
+        steps = _Tracer(sources).run(source, function)
+        reached |= {(s.source.artefact.name, s.function.line) for s in steps}
+        yield Program(source, function, steps)
+    called = {event.name for _, _, event in sources.all_events() if event.kind == "call"} | {
+        m for names in map(_words, _arguments(sources)) for m in names
+    }
+    for source in sources.files:
+        for function in source.code.functions:
+            place = (source.artefact.name, function.line)
+            if place in reached or function.name in called or function.name in _ENTRIES:
+                continue
+            steps = _Tracer(sources).run(source, function)
+            yield Program(source, function, steps)
+
+
+def _arguments(sources: Sources) -> Iterator[str]:
+    for _, _, event in sources.all_events():
+        if event.kind == "call" and event.name in _TASK_CREATORS:
+            yield " ".join(event.args)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[A-Za-z_]\w*", text)
+
+
+class _Tracer:
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
+        self.steps: list[Step] = []
+        self.tasks: list[tuple[Source, Function]] = []
+        self.instances = 0
+
+    def run(self, source: Source, entry: Function) -> tuple[Step, ...]:
+        self._expand(source, entry, {}, (), 0, None, ())
+        for thread, (where, task) in enumerate(self.tasks, 1):
+            self._expand(where, task, {}, (), thread, None, ())
+        return tuple(self.steps)
+
+    def _expand(
+        self,
+        source: Source,
+        function: Function,
+        names: Mapping[str, str],
+        frames: tuple[Frame, ...],
+        thread: int,
+        outer: Step | None,
+        stack: tuple[int, ...],
+    ) -> None:
+        self.instances += 1
+        base = self.instances << 32
+        inner: dict[tuple[Frame, ...], tuple[Frame, ...]] = {}
+        for event in function.events:
+            if len(self.steps) >= MAX_TRACE:
+                return
+            if event.frames not in inner:
+                inner[event.frames] = frames + tuple(
+                    frame._replace(at=base + frame.at) for frame in event.frames
+                )
+            around = inner[event.frames]
+            if names:
+                event = _substituted(event, names)
+            step = Step(event, source, function, around, thread, outer)
+            self.steps.append(step)
+            if event.kind != "call":
+                continue
+            if event.name in _TASK_CREATORS:
+                self._task(source, event)
+                continue
+            found = self.sources.resolve(event.name, source) or self.sources.macro_body(
+                event.name, source
+            )
+            if found is None or len(stack) >= MAX_CALL_DEPTH or id(found[1]) in stack:
+                continue
+            params = dict(zip(found[1].params, event.args, strict=False))
+            self._expand(
+                found[0], found[1], {k: _grouped(v) for k, v in params.items() if k},
+                around, thread, step, (*stack, id(found[1])),
+            )  # fmt: skip
+
+    def _task(self, source: Source, event: Event) -> None:
+        place = _TASK_CREATORS[event.name]
+        if place < len(event.args):
+            for word in _words(event.args[place]):
+                found = self.sources.resolve(word, source)
+                if found is not None and found not in self.tasks and len(self.tasks) < 12:
+                    self.tasks.append(found)
+
+
+def _grouped(value: str) -> str:
+    return value if re.fullmatch(r"[\w.\->\[\]&*\"]+|\(.*\)", value) else f"({value})"
+
+
+def _substituted(event: Event, names: Mapping[str, str]) -> Event:
+    def word(match: re.Match[str]) -> str:
+        return names.get(match[0], match[0])
+
+    def put(text: str) -> str:
+        return re.sub(r"(?<![\w.>])[A-Za-z_]\w*", word, text)[:600]
+
+    if event.kind in ("call", "return", "assign", "asm"):
+        name = put(event.name) if event.kind == "assign" else event.name
+        return event._replace(name=name, args=tuple(map(put, event.args)), target=put(event.target))
+    return event
