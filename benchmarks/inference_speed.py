@@ -1,7 +1,8 @@
 """Whole inferences of the int8 TFLite networks, one thread, against LiteRT in the same run.
 
-Interleaved: in each round every engine runs once; the median round counts. Relative times are
-to LiteRT's reference kernels and to its default interpreter (XNNPACK).
+Interleaved: in each round every engine runs once. Times are processor time, which other programs on
+the machine do not prolong; the fastest round of each engine counts, because noise only adds.
+Relative times are to LiteRT's reference kernels and to its default interpreter (XNNPACK).
 
     python benchmarks/inference_speed.py
 """
@@ -54,11 +55,11 @@ def measure(path: Path, rounds: int) -> tuple[str, float, float, float] | None:
     times: list[list[float]] = [[], [], []]
     for number in range(rounds + 1):
         for call, kept in zip(calls, times, strict=True):
-            begin = time.perf_counter()
+            begin = time.process_time()
             call()
             if number:
-                kept.append((time.perf_counter() - begin) * 1e3)
-    ours, reference, xnnpack = (statistics.median(kept) for kept in times)
+                kept.append((time.process_time() - begin) * 1e3)
+    ours, reference, xnnpack = (min(kept) for kept in times)
     return path.stem, ours, reference, xnnpack
 
 

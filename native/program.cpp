@@ -75,7 +75,7 @@ Program::Program(const ProgramArrays &a, const std::uint8_t *constants, std::siz
         bytes = std::max(bytes, packed->scratch_bytes);
     scratch_.resize(bytes);
     for (const auto &packed : packed_)
-        packed->prepared.scratch = scratch_.data();
+        packed->prepared.scratch = reinterpret_cast<std::int16_t *>(scratch_.data());
 }
 
 void Program::choose(nf_step &step, const nf_kernel_entry &kernel, const nf_simd_variant *variant)
@@ -92,7 +92,7 @@ void Program::choose(nf_step &step, const nf_kernel_entry &kernel, const nf_simd
     if (!packed)
         return;
     step.run = packed->run;
-    step.params = &packed->prepared;
+    step.params = packed->params;
     packed_.push_back(std::move(packed));
 }
 

@@ -1,172 +1,228 @@
 /* The kernels of one instruction set, over the vector words its source file defines first:
- * V (int32 lanes), LANES, GROUP, BLOCK, patch_t, weight_t, NAME, VARIANT, v_load, v_set1, v_add,
- * v_dot, v_pair, v_bytes, v_finish, v_store. */
+ * V, B, LANES, GROUP, NAME, VARIANT, order, v_load, v_store, v_set1, v_zero, v_dot, v_widen,
+ * v_interleave_low, v_interleave_high, v_total, v_finish, v_finish_half, v_store_bytes and those of
+ * elementwise.h. */
 #include <string.h>
 
 #include "../../runtime/src/view.h"
 
-/* Multiply `count` patches by all packed weights; `dst[i]` receives `outputs` bytes. */
-NF_INLINE void multiply(const nf_prepared *q, const patch_t *patches, int32_t outputs,
-                        uint8_t *const *dst, const int32_t count, int32_t out_offset,
-                        int32_t act_min, int32_t act_max)
+#define BLOCK 4 /* pixels multiplied together */
+
+/* Vectors may be written past `count`, up to 2 * LANES - 1 elements. */
+NF_INLINE void widen(int16_t *to, const uint8_t *from, int32_t count, V offset)
 {
-    const int32_t steps = q->k_padded / GROUP;
-    const weight_t *w = q->weights;
-    for (int32_t o = 0; o < outputs; o += 2 * LANES) {
-        V acc[NF_SIMD_PIXELS][2];
-        const V b0 = v_load(q->bias + o), b1 = v_load(q->bias + o + LANES);
-        for (int32_t i = 0; i < count; ++i) {
-            acc[i][0] = b0;
-            acc[i][1] = b1;
-        }
-        for (int32_t k = 0; k < steps; ++k, w += 2 * LANES * GROUP) {
-            const V w0 = v_load(w), w1 = v_load(w + LANES * GROUP);
-            for (int32_t i = 0; i < count; ++i) {
-                int32_t word;
-                memcpy(&word, patches + (ptrdiff_t)i * q->k_padded + k * GROUP, sizeof word);
-                const V x = v_set1(word);
-                acc[i][0] = v_dot(acc[i][0], x, w0);
-                acc[i][1] = v_dot(acc[i][1], x, w1);
-            }
-        }
-        for (int32_t half = 0; half < 2; ++half) {
-            const int32_t first = o + half * LANES;
-            const int32_t held = outputs - first < LANES ? outputs - first : LANES;
-            for (int32_t i = 0; i < count && held > 0; ++i)
-                v_store(dst[i] + first, held,
-                        v_finish(q, acc[i][half], first, out_offset, act_min, act_max));
-        }
-    }
+    for (int32_t i = 0; i < count; i += 2 * LANES)
+        v_store(to + i, v_add_16(v_widen(from + i), offset));
 }
 
-static void multiply_all(const nf_prepared *q, const patch_t *patches, int32_t outputs,
-                         uint8_t *const *dst, int32_t count, int32_t out_offset, int32_t act_min,
-                         int32_t act_max)
-{
-    int32_t i = 0;
-    for (; i + BLOCK <= count; i += BLOCK)
-        multiply(q, patches + (ptrdiff_t)i * q->k_padded, outputs, dst + i, BLOCK, out_offset,
-                 act_min, act_max);
-    for (; i < count; ++i)
-        multiply(q, patches + (ptrdiff_t)i * q->k_padded, outputs, dst + i, 1, out_offset, act_min,
-                 act_max);
-}
-
-NF_INLINE void gather(patch_t *restrict to, const uint8_t *restrict from, int32_t count,
-                      int32_t in_offset)
+static void widen_repeated(int16_t *to, const uint8_t *from, int32_t count, int32_t repeat,
+                           int32_t offset)
 {
     for (int32_t i = 0; i < count; ++i)
-        to[i] = (patch_t)((int8_t)from[i] + in_offset);
+        for (int32_t k = 0; k < repeat; ++k)
+            *to++ = (int16_t)((int8_t)from[i] + offset);
 }
 
-/* The window at (top, left), in the order of the weights; outside lies zero. */
-static void gather_window(patch_t *to, const nf_view *x, const nf_params_conv2d_s8 *p, int32_t n,
-                          int32_t top, int32_t left)
+NF_INLINE int32_t span(int32_t outputs, int32_t stride, int32_t kernel, int32_t dilation)
 {
-    const nf_shape *in = x->shape;
-    const int32_t depth = in->c, row = p->kernel_w * depth;
-    int32_t y_first, y_last, x_first, x_last;
-    nf_taps(top, p->kernel_h, p->dilation_h, in->h, &y_first, &y_last);
-    nf_taps(left, p->kernel_w, p->dilation_w, in->w, &x_first, &x_last);
-    if (y_first > 0 || x_first > 0 || y_last < p->kernel_h || x_last < p->kernel_w)
-        memset(to, 0, sizeof(patch_t) * (size_t)(p->kernel_h * row));
-    if (x_first >= x_last)
-        return;
-    for (int32_t ky = y_first; ky < y_last; ++ky) {
-        patch_t *dst = to + ky * row;
-        const int32_t iy = top + ky * p->dilation_h;
-        if (p->dilation_w == 1 && in->sw == depth) {
-            gather(dst + x_first * depth, nf_at(x, n, iy, left + x_first),
-                   (x_last - x_first) * depth, p->in_offset);
+    return (outputs - 1) * stride + (kernel - 1) * dilation + 1;
+}
+
+/* What `rows` x `columns` outputs from (oy, ox) on read, into the scratch. Ascending addresses, so
+ * that what `widen` writes too much is overwritten. */
+static void fill_band(const nf_prepared *q, const nf_view *x, int32_t n, int32_t oy, int32_t ox,
+                      int32_t rows, int32_t columns)
+{
+    const nf_params_conv2d_s8 *p = &q->window;
+    const nf_shape *in = &q->x;
+    const int32_t depth = in->c * q->repeat;
+    const int32_t top = oy * p->stride_h - p->pad_top, left = ox * p->stride_w - p->pad_left;
+    const int32_t height = span(rows, p->stride_h, p->kernel_h, p->dilation_h);
+    const int32_t width = span(columns, p->stride_w, p->kernel_w, p->dilation_w);
+    const int32_t first = nf_clamp(-left, 0, width);
+    const int32_t last = nf_clamp(in->w - left, first, width);
+    const V offset = v_set1_16(p->in_offset);
+    for (int32_t r = 0; r < height; ++r) {
+        int16_t *row = q->scratch + (ptrdiff_t)r * q->pitch;
+        if (top + r < 0 || top + r >= in->h || first == last) {
+            memset(row, 0, sizeof *row * (size_t)(width * depth));
             continue;
         }
-        for (int32_t kx = x_first; kx < x_last; ++kx)
-            gather(dst + kx * depth, nf_at(x, n, iy, left + kx * p->dilation_w), depth,
-                   p->in_offset);
+        memset(row, 0, sizeof *row * (size_t)(first * depth));
+        const uint8_t *from = nf_at(x, n, top + r, left + first);
+        if (q->repeat == 1 && in->sw == depth)
+            widen(row + first * depth, from, (last - first) * depth, offset);
+        else
+            for (int32_t i = first; i < last; ++i, from += in->sw) {
+                if (q->repeat == 1)
+                    widen(row + i * depth, from, depth, offset);
+                else
+                    widen_repeated(row + i * depth, from, in->c, q->repeat, p->in_offset);
+            }
+        memset(row + last * depth, 0, sizeof *row * (size_t)((width - last) * depth));
     }
+}
+
+/* One block of channels of `count` pixels: `vectors` vectors of accumulators each. */
+NF_INLINE void product(const nf_prepared *q, const int16_t *w, const int16_t *const *src,
+                       uint8_t *const *dst, int32_t o, int32_t held, const int32_t count,
+                       const int32_t vectors)
+{
+    V acc[2 * BLOCK][2];
+    const V b0 = v_load(q->bias + o), b1 = vectors == 2 ? v_load(q->bias + o + LANES) : b0;
+#pragma GCC unroll 8
+    for (int32_t i = 0; i < count; ++i) {
+        acc[i][0] = b0;
+        acc[i][1] = b1;
+    }
+    for (int32_t run = 0; run < q->run_count; ++run) {
+        const int32_t offset = q->runs[run];
+        for (int32_t k = 0; k < q->run_steps; ++k, w += vectors * LANES * GROUP) {
+            const V w0 = v_load(w), w1 = vectors == 2 ? v_load(w + LANES * GROUP) : w0;
+#pragma GCC unroll 8
+            for (int32_t i = 0; i < count; ++i) {
+                int32_t word;
+                memcpy(&word, src[i] + offset + k * GROUP, sizeof word);
+                const V x = v_set1(word);
+                acc[i][0] = v_dot(acc[i][0], x, w0);
+                if (vectors == 2)
+                    acc[i][1] = v_dot(acc[i][1], x, w1);
+            }
+        }
+    }
+#pragma GCC unroll 8
+    for (int32_t i = 0; i < count; ++i)
+        v_store_bytes(dst[i] + o, held,
+                      vectors == 2 ? v_finish(q, acc[i][0], acc[i][1], o)
+                                   : v_finish_half(q, acc[i][0], o));
+}
+
+/* All channels of `count` pixels. */
+static void products(const nf_prepared *q, const int16_t *const *src, uint8_t *const *dst,
+                     int32_t count)
+{
+    const int16_t *w = q->weights;
+    const ptrdiff_t step = (ptrdiff_t)q->run_count * q->run_steps * GROUP * LANES;
+    for (int32_t o = 0; o < q->y.c; o += 2 * LANES, w += 2 * step) {
+        const int32_t held = q->y.c - o;
+        int32_t i = 0;
+        if (held > LANES) {
+            for (; i + BLOCK <= count; i += BLOCK)
+                product(q, w, src + i, dst + i, o, held, BLOCK, 2);
+            for (; i < count; ++i)
+                product(q, w, src + i, dst + i, o, held, 1, 2);
+        } else {
+            for (; i + 2 * BLOCK <= count; i += 2 * BLOCK)
+                product(q, w, src + i, dst + i, o, held, 2 * BLOCK, 1);
+            for (; i < count; ++i)
+                product(q, w, src + i, dst + i, o, held, 1, 1);
+        }
+    }
+}
+
+/* Channels o.. of `count` pixels; two taps are one product of pairs. */
+NF_INLINE void channels(const nf_prepared *q, const int16_t *weights, const int16_t *const *src,
+                        uint8_t *const *dst, int32_t o, int32_t held, const int32_t count)
+{
+    V acc[2][2];
+    for (int32_t i = 0; i < count; ++i) {
+        acc[i][0] = v_load(q->bias + o);
+        acc[i][1] = v_load(q->bias + o + LANES);
+    }
+    for (int32_t run = 0; run < q->run_count; run += 2, weights += 4 * LANES) {
+        const V w0 = v_load(weights), w1 = v_load(weights + 2 * LANES);
+        for (int32_t i = 0; i < count; ++i) {
+            const V a = v_load(src[i] + o + q->runs[run]);
+            const V b = v_load(src[i] + o + q->runs[run + 1]);
+            acc[i][0] = v_dot(acc[i][0], v_interleave_low(a, b), w0);
+            acc[i][1] = v_dot(acc[i][1], v_interleave_high(a, b), w1);
+        }
+    }
+    for (int32_t i = 0; i < count; ++i)
+        v_store_bytes(dst[i] + o, held, v_finish(q, acc[i][0], acc[i][1], o));
+}
+
+static void channel_blocks(const nf_prepared *q, const int16_t *const *src, uint8_t *const *dst,
+                           int32_t count)
+{
+    const int16_t *w = q->weights;
+    for (int32_t o = 0; o < q->y.c; o += 2 * LANES, w += 2 * LANES * (ptrdiff_t)q->run_count) {
+        int32_t i = 0;
+        for (; i + 2 <= count; i += 2)
+            channels(q, w, src + i, dst + i, o, q->y.c - o, 2);
+        if (i < count)
+            channels(q, w, src + i, dst + i, o, q->y.c - o, 1);
+    }
+}
+
+typedef void (*pixels_fn)(const nf_prepared *, const int16_t *const *, uint8_t *const *, int32_t);
+
+NF_INLINE void over_bands(const nf_view *v, const nf_prepared *q, pixels_fn compute)
+{
+    const nf_params_conv2d_s8 *p = &q->window;
+    const nf_view x = {v[0].data, &q->x}, y = {v[q->y_operand].data, &q->y};
+    const int32_t depth = q->x.c * q->repeat;
+    const int16_t *src[NF_SIMD_PIXELS];
+    uint8_t *dst[NF_SIMD_PIXELS];
+    for (int32_t n = 0; n < q->y.n; ++n)
+        for (int32_t oy = q->y.y0; oy < q->y.y1; oy += q->rows)
+            for (int32_t ox = q->y.x0; ox < q->y.x1; ox += q->columns) {
+                const int32_t rows = q->y.y1 - oy < q->rows ? q->y.y1 - oy : q->rows;
+                const int32_t columns = q->y.x1 - ox < q->columns ? q->y.x1 - ox : q->columns;
+                fill_band(q, &x, n, oy, ox, rows, columns);
+                int32_t count = 0;
+                for (int32_t r = 0; r < rows; ++r)
+                    for (int32_t c = 0; c < columns; ++c, ++count) {
+                        src[count] = q->scratch + (ptrdiff_t)r * p->stride_h * q->pitch +
+                                     (ptrdiff_t)c * p->stride_w * depth;
+                        dst[count] = nf_at(&y, n, oy + r, ox + c);
+                    }
+                compute(q, src, dst, count);
+            }
 }
 
 static void conv2d(const nf_view *v, const void *params)
 {
-    const nf_prepared *q = params;
-    const nf_params_conv2d_s8 *p = q->params;
-    const nf_view *x = &v[0], *y = &v[q->y_operand];
-    const nf_shape *out = y->shape;
-    patch_t *patches = q->scratch;
-    uint8_t *dst[NF_SIMD_PIXELS];
-    int32_t count = 0;
-    memset(patches, 0, sizeof(patch_t) * NF_SIMD_PIXELS * (size_t)q->k_padded);
-    for (int32_t n = 0; n < out->n; ++n)
-        for (int32_t oy = out->y0; oy < out->y1; ++oy)
-            for (int32_t ox = out->x0; ox < out->x1; ++ox) {
-                gather_window(patches + (ptrdiff_t)count * q->k_padded, x, p, n,
-                              oy * p->stride_h - p->pad_top, ox * p->stride_w - p->pad_left);
-                dst[count++] = nf_at(y, n, oy, ox);
-                if (count == NF_SIMD_PIXELS) {
-                    multiply_all(q, patches, out->c, dst, count, p->out_offset, p->act_min,
-                                 p->act_max);
-                    count = 0;
-                }
-            }
-    multiply_all(q, patches, out->c, dst, count, p->out_offset, p->act_min, p->act_max);
-}
-
-static void fully_connected(const nf_view *v, const void *params)
-{
-    const nf_prepared *q = params;
-    const nf_params_fully_connected_s8 *p = q->params;
-    const int32_t outputs = v[q->y_operand].shape->c;
-    patch_t *patches = q->scratch;
-    uint8_t *dst[NF_SIMD_PIXELS];
-    int32_t count = 0;
-    memset(patches, 0, sizeof(patch_t) * NF_SIMD_PIXELS * (size_t)q->k_padded);
-    for (int32_t row = 0; row < p->rows; ++row) {
-        gather(patches + (ptrdiff_t)count * q->k_padded, v[0].data + (ptrdiff_t)row * p->depth,
-               p->depth, p->in_offset);
-        dst[count++] = v[q->y_operand].data + (ptrdiff_t)row * outputs;
-        if (count == NF_SIMD_PIXELS || row + 1 == p->rows) {
-            multiply_all(q, patches, outputs, dst, count, p->out_offset, p->act_min, p->act_max);
-            count = 0;
-        }
-    }
+    over_bands(v, params, products);
 }
 
 static void depthwise(const nf_view *v, const void *params)
 {
-    const nf_prepared *q = params;
-    const nf_params_depthwise_conv2d_s8 *p = q->params;
-    const nf_view *x = &v[0], *y = &v[q->y_operand];
-    const nf_shape *in = x->shape, *out = y->shape;
-    const int32_t *weights = q->weights;
-    const V offset = v_set1(p->in_offset);
-    for (int32_t n = 0; n < out->n; ++n)
-        for (int32_t oy = out->y0; oy < out->y1; ++oy) {
-            const int32_t top = oy * p->stride_h - p->pad_top;
-            int32_t y_first, y_last;
-            nf_taps(top, p->kernel_h, p->dilation_h, in->h, &y_first, &y_last);
-            for (int32_t ox = out->x0; ox < out->x1; ++ox) {
-                const int32_t left = ox * p->stride_w - p->pad_left;
-                int32_t x_first, x_last;
-                nf_taps(left, p->kernel_w, p->dilation_w, in->w, &x_first, &x_last);
-                uint8_t *dst = nf_at(y, n, oy, ox);
-                for (int32_t o = 0; o < out->c; o += LANES) {
-                    const int32_t held = out->c - o < LANES ? out->c - o : LANES;
-                    V acc = v_load(q->bias + o);
-                    for (int32_t ky = y_first; ky < y_last; ++ky)
-                        for (int32_t kx = x_first; kx < x_last; ++kx) {
-                            const uint8_t *src = nf_at(x, n, top + ky * p->dilation_h,
-                                                       left + kx * p->dilation_w);
-                            const V value = v_add(v_bytes(src + o, held), offset);
-                            acc = v_pair(acc, value,
-                                         v_load(weights +
-                                                (ptrdiff_t)(ky * p->kernel_w + kx) * q->k_padded +
-                                                o));
-                        }
-                    v_store(dst + o, held,
-                            v_finish(q, acc, o, p->out_offset, p->act_min, p->act_max));
-                }
-            }
-        }
+    over_bands(v, params, channel_blocks);
 }
 
-const nf_simd_variant VARIANT = {NAME, LANES, GROUP, conv2d, depthwise, fully_connected};
+/* One row times int8 weights as they are: each is read once, so packing would only cost memory. */
+static void lone_product(const nf_view *v, const void *params)
+{
+    const nf_prepared *q = params;
+    const int32_t depth = q->x.c, outputs = q->y.c;
+    const int32_t factor = q->rescale == NF_SIMD_FIXED_RIGHT ? 2 : 1;
+    const uint8_t *weights = q->weights;
+    widen(q->scratch, v[0].data, depth, v_set1_16(q->window.in_offset));
+    memset(q->scratch + depth, 0, sizeof(int16_t) * 2 * LANES);
+    for (int32_t o = 0; o < outputs; o += 2 * LANES) {
+        const int32_t held = outputs - o < 2 * LANES ? outputs - o : 2 * LANES;
+        int32_t sums[2 * LANES] = {0};
+        for (int32_t lane = 0; lane < 2 * LANES; ++lane) {
+            if (order[lane] >= held)
+                continue;
+            const uint8_t *w = weights + (ptrdiff_t)(o + order[lane]) * depth;
+            V a = v_zero(), b = v_zero();
+            int32_t k = 0;
+            for (; k + 4 * LANES <= depth; k += 4 * LANES) {
+                a = v_dot(a, v_load(q->scratch + k), v_widen(w + k));
+                b = v_dot(b, v_load(q->scratch + k + 2 * LANES), v_widen(w + k + 2 * LANES));
+            }
+            for (; k < depth; k += 2 * LANES)
+                a = v_dot(a, v_load(q->scratch + k), v_widen(w + k));
+            sums[lane] = factor * (v_total(a) + v_total(b)) + q->bias[o + lane];
+        }
+        v_store_bytes(v[q->y_operand].data + o, held,
+                      v_finish(q, v_load(sums), v_load(sums + LANES), o));
+    }
+}
+
+#include "elementwise.h"
+
+const nf_simd_variant VARIANT = {NAME,         LANES, GROUP, order, conv2d, depthwise,
+                                 lone_product, add,   mul,   mean,  max_pool};

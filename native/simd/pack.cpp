@@ -1,5 +1,7 @@
 #include "pack.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <stdexcept>
 
 namespace npuforge {
@@ -25,18 +27,13 @@ constexpr Family kFamilies[] = {
     {"fully_connected_s8_f64scale", Form::fully_connected, Scale::f64},
 };
 
+// Elements a band may hold beside weights in the second-level cache.
+constexpr std::int64_t kBandElements = 48 * 1024;
+
 bool dense(const nf_view &v, std::int64_t elements)
 {
     const nf_shape &s = *v.shape;
     return static_cast<std::int64_t>(s.n) * s.h * s.w * s.c >= elements;
-}
-
-template <class T> std::vector<T> padded(const nf_view &v, std::int64_t count, std::size_t size)
-{
-    const T *data = reinterpret_cast<const T *>(v.data);
-    std::vector<T> out(data, data + count);
-    out.resize(size);
-    return out;
 }
 
 template <class T> const T *pointer(const std::vector<T> &v)
@@ -44,25 +41,195 @@ template <class T> const T *pointer(const std::vector<T> &v)
     return v.empty() ? nullptr : v.data();
 }
 
-// [output][k] -> [output / block][k / group][block][group], zeros where there is nothing.
-std::vector<std::int16_t> interleave(const std::int8_t *w, std::int64_t outputs, std::int64_t k,
-                                     std::int64_t k_padded, std::int64_t block, std::int64_t group)
-{
-    const std::int64_t blocks = (outputs + block - 1) / block;
-    std::vector<std::int16_t> out(static_cast<std::size_t>(blocks * block * k_padded));
-    for (std::int64_t o = 0; o < outputs; ++o)
-        for (std::int64_t i = 0; i < k; ++i) {
-            const std::int64_t at =
-                ((o / block * (k_padded / group) + i / group) * block + o % block) * group +
-                i % group;
-            out[static_cast<std::size_t>(at)] = w[o * k + i];
-        }
-    return out;
-}
-
 bool int8_range(std::int32_t offset, std::int32_t low, std::int32_t high)
 {
     return offset >= -127 && offset <= 128 && low >= INT8_MIN && high <= INT8_MAX && low <= high;
+}
+
+// Where each output channel stands in the arrays of a kernel: nf_simd_variant.order by block.
+class Lanes {
+public:
+    Lanes(const nf_simd_variant &variant, std::int64_t outputs, bool half_tail)
+        : block_(2 * variant.lanes), outputs_(outputs),
+          blocks_((outputs + block_ - 1) / block_), inverse_(static_cast<std::size_t>(block_)),
+          natural_from_(half_tail && outputs - (blocks_ - 1) * block_ <= variant.lanes
+                            ? (blocks_ - 1) * block_
+                            : outputs)
+    {
+        for (std::int64_t lane = 0; lane < block_; ++lane)
+            inverse_[static_cast<std::size_t>(variant.order[lane])] = lane;
+    }
+
+    std::int64_t block() const { return block_; }
+    std::int64_t padded() const { return blocks_ * block_; }
+    // Channels of the block that holds o, and the place of o in it.
+    std::int64_t width(std::int64_t o) const { return o < natural_from_ ? block_ : block_ / 2; }
+    std::int64_t lane(std::int64_t o) const
+    {
+        const std::int64_t within = o % block_;
+        return o < natural_from_ ? inverse_[static_cast<std::size_t>(within)] : within;
+    }
+    std::int64_t at(std::int64_t o) const { return o / block_ * block_ + lane(o); }
+
+    template <class T> std::vector<T> spread(const nf_view &v, T rest = T()) const
+    {
+        const T *data = reinterpret_cast<const T *>(v.data);
+        std::vector<T> out(static_cast<std::size_t>(padded() + block_), rest);
+        for (std::int64_t o = 0; o < outputs_; ++o)
+            out[static_cast<std::size_t>(at(o))] = data[o];
+        return out;
+    }
+
+private:
+    std::int64_t block_, outputs_, blocks_;
+    std::vector<std::int64_t> inverse_;
+    std::int64_t natural_from_;
+};
+
+// A weight by output channel, row, column and depth of the window.
+struct Weights {
+    const std::int8_t *data;
+    std::int64_t output, row, column, depth; // distances
+    std::int64_t rows, columns, depths;      // counts; depthwise: depth 1
+    std::int16_t at(std::int64_t o, std::int64_t ky, std::int64_t kx, std::int64_t i) const
+    {
+        return data[o * output + ky * row + kx * column + i * depth];
+    }
+};
+
+// The largest magnitude that an accumulator can reach.
+std::int64_t reach(const Weights &w, std::int64_t outputs, const std::int32_t *bias,
+                   std::int32_t in_offset)
+{
+    const std::int64_t x = std::max(std::abs(in_offset + INT8_MIN), std::abs(in_offset + INT8_MAX));
+    std::int64_t most = 0;
+    for (std::int64_t o = 0; o < outputs; ++o) {
+        std::int64_t sum = 0;
+        for (std::int64_t ky = 0; ky < w.rows; ++ky)
+            for (std::int64_t kx = 0; kx < w.columns; ++kx)
+                for (std::int64_t i = 0; i < w.depths; ++i)
+                    sum += std::abs(w.at(o, ky, kx, i));
+        most = std::max(most, sum * x + std::abs(static_cast<std::int64_t>(bias[o])));
+    }
+    return most;
+}
+
+// Multipliers and shifts as the kernel wants them; false when they leave the arithmetic it knows.
+bool pack_rescale(Packed &made, Scale scale, const nf_view *views, const Lanes &lanes,
+                  std::int64_t outputs, std::int64_t most)
+{
+    nf_prepared &q = made.prepared;
+    made.bias = lanes.spread<std::int32_t>(views[2]);
+    if (scale == Scale::f32) {
+        q.rescale = NF_SIMD_F32;
+        made.scale = lanes.spread<float>(views[3]);
+        return true;
+    }
+    if (scale == Scale::f64) {
+        q.rescale = NF_SIMD_F64;
+        made.scale_wide = lanes.spread<double>(views[3]);
+        return true;
+    }
+    made.multiplier = lanes.spread<std::int32_t>(views[3]);
+    made.shift = lanes.spread<std::int32_t>(views[4]);
+    bool right = most < (std::int64_t(1) << 30);
+    for (std::int64_t o = 0; o < outputs; ++o) {
+        const auto at = static_cast<std::size_t>(lanes.at(o));
+        if (made.multiplier[at] < 0 || made.shift[at] < -31 || made.shift[at] > 31)
+            return false;
+        if (made.multiplier[at] == 0)
+            made.shift[at] = -1; // zero whatever the shift
+        right = right && made.shift[at] < 0 && made.shift[at] > -31;
+    }
+    q.rescale = right ? NF_SIMD_FIXED_RIGHT : NF_SIMD_FIXED;
+    if (!right)
+        return true;
+    made.round.resize(made.shift.size());
+    for (std::size_t i = 0; i < made.shift.size(); ++i) {
+        made.shift[i] = made.shift[i] < 0 ? -made.shift[i] : 1;
+        made.round[i] = std::int32_t(1) << (made.shift[i] - 1);
+        made.bias[i] *= 2;
+    }
+    return true;
+}
+
+// [block][run][step][channel][group]; see nf_simd_variant.
+void pack_products(Packed &made, const Weights &w, const Lanes &lanes, std::int64_t outputs,
+                   std::int64_t group, bool one_run_a_row)
+{
+    const nf_prepared &q = made.prepared;
+    const std::int64_t block = lanes.block(), factor = q.rescale == NF_SIMD_FIXED_RIGHT ? 2 : 1;
+    const std::int64_t steps = static_cast<std::int64_t>(q.run_count) * q.run_steps;
+    made.weights.assign(static_cast<std::size_t>(lanes.padded() * steps * group), 0);
+    for (std::int64_t o = 0; o < outputs; ++o) {
+        const std::int64_t start = o / block * block * steps * group;
+        for (std::int64_t ky = 0; ky < w.rows; ++ky)
+            for (std::int64_t kx = 0; kx < w.columns; ++kx)
+                for (std::int64_t i = 0; i < w.depths; ++i) {
+                    const std::int64_t run = one_run_a_row ? ky : ky * w.columns + kx;
+                    const std::int64_t k = one_run_a_row ? kx * w.depths + i : i;
+                    const std::int64_t step = run * q.run_steps + k / group;
+                    const std::int64_t at =
+                        start + (step * lanes.width(o) + lanes.lane(o)) * group + k % group;
+                    made.weights[static_cast<std::size_t>(at)] =
+                        static_cast<std::int16_t>(factor * w.at(o, ky, kx, i));
+                }
+    }
+}
+
+// [block][pair of taps][channel][2]
+void pack_channels(Packed &made, const Weights &w, const Lanes &lanes, std::int64_t outputs)
+{
+    const nf_prepared &q = made.prepared;
+    const std::int64_t block = lanes.block(), factor = q.rescale == NF_SIMD_FIXED_RIGHT ? 2 : 1;
+    made.weights.assign(static_cast<std::size_t>(lanes.padded() * q.run_count), 0);
+    for (std::int64_t o = 0; o < outputs; ++o)
+        for (std::int64_t tap = 0; tap < w.rows * w.columns; ++tap) {
+            const std::int64_t at = o / block * block * q.run_count +
+                                    (tap / 2 * block + lanes.lane(o)) * 2 + tap % 2;
+            made.weights[static_cast<std::size_t>(at)] = static_cast<std::int16_t>(
+                factor * w.at(o, tap / w.columns, tap % w.columns, 0));
+        }
+}
+
+std::int32_t span(std::int64_t outputs, std::int32_t stride, std::int32_t kernel,
+                  std::int32_t dilation)
+{
+    return static_cast<std::int32_t>((outputs - 1) * stride) + (kernel - 1) * dilation + 1;
+}
+
+// The block of outputs made from one band, the band's layout and the runs in it.
+void lay_out(Packed &made, const nf_simd_variant &variant, Form form)
+{
+    nf_prepared &q = made.prepared;
+    const nf_params_conv2d_s8 &p = q.window;
+    const std::int32_t depth = q.x.c * q.repeat;
+    const std::int32_t height = q.y.y1 - q.y.y0, width = q.y.x1 - q.y.x0;
+    q.columns = std::max(std::min(width, NF_SIMD_PIXELS), 1);
+    // rows between those that a strided window reads would be converted for nothing
+    const bool gaps = p.stride_h > (p.kernel_h - 1) * p.dilation_h + 1;
+    q.rows = gaps ? 1 : std::max(std::min(height, NF_SIMD_PIXELS / q.columns), 1);
+    auto pitch = [&] { return span(q.columns, p.stride_w, p.kernel_w, p.dilation_w) * depth; };
+    auto elements = [&] {
+        return static_cast<std::int64_t>(span(q.rows, p.stride_h, p.kernel_h, p.dilation_h)) *
+               pitch();
+    };
+    while (q.rows > 1 && elements() > kBandElements)
+        q.rows = (q.rows + 1) / 2;
+    while (q.columns > 16 && elements() > kBandElements)
+        q.columns = (q.columns + 1) / 2;
+    q.pitch = pitch();
+    made.scratch_bytes = sizeof(std::int16_t) * static_cast<std::size_t>(
+                                                    elements() + 4 * variant.lanes + variant.group);
+    const bool one_run_a_row = form == Form::conv2d && p.dilation_w == 1;
+    for (std::int32_t ky = 0; ky < p.kernel_h; ++ky)
+        for (std::int32_t kx = 0; kx < (one_run_a_row ? 1 : p.kernel_w); ++kx)
+            made.runs.push_back(ky * p.dilation_h * q.pitch + kx * p.dilation_w * depth);
+    if (form == Form::depthwise && made.runs.size() % 2)
+        made.runs.push_back(made.runs.back());
+    q.run_count = static_cast<std::int32_t>(made.runs.size());
+    const std::int32_t length = one_run_a_row ? p.kernel_w * depth : depth;
+    q.run_steps = (length + variant.group - 1) / variant.group;
 }
 
 } // namespace
@@ -101,7 +268,7 @@ std::unique_ptr<Packed> pack(const nf_simd_variant &variant, const nf_kernel_ent
         if (std::string(known.kernel) == kernel.name)
             family = &known;
     if (!family)
-        return nullptr;
+        return pack_elementwise(variant, kernel.name, step, views);
     const int y = family->scale == Scale::fixed ? 5 : 4;
     if (step.operand_count != y + 1)
         return nullptr;
@@ -109,72 +276,80 @@ std::unique_ptr<Packed> pack(const nf_simd_variant &variant, const nf_kernel_ent
         if (!constant[i])
             return nullptr;
 
-    const nf_shape &out = *views[y].shape, &in = *views[0].shape;
-    std::int64_t k = 0, weight_count = 0;
-    if (family->form == Form::fully_connected) {
-        const auto *p = static_cast<const nf_params_fully_connected_s8 *>(step.params);
-        if (p->weight_offset != 0 || !int8_range(p->in_offset, p->act_min, p->act_max))
-            return nullptr;
-        k = p->depth;
-        weight_count = k * out.c;
-    } else {
-        const auto *p = static_cast<const nf_params_conv2d_s8 *>(step.params);
-        if (!int8_range(p->in_offset, p->act_min, p->act_max) || in.sc != 1)
-            return nullptr;
-        const std::int64_t taps = static_cast<std::int64_t>(p->kernel_h) * p->kernel_w;
-        if (family->form == Form::conv2d ? p->groups != 1 : in.c != out.c)
-            return nullptr;
-        k = family->form == Form::conv2d ? taps * in.c : out.c;
-        weight_count = taps * (family->form == Form::conv2d ? in.c : 1) * out.c;
-    }
-    const std::int64_t block = 2 * variant.lanes;
-    const auto rows = static_cast<std::size_t>((out.c + block - 1) / block * block);
-    if (out.c <= 0 || k <= 0 || (out.sc != 1 && out.c > 1) || !dense(views[1], weight_count))
-        return nullptr;
-    for (int i = 2; i < y; ++i)
-        if (!dense(views[i], out.c))
-            return nullptr;
-
     auto made = std::make_unique<Packed>();
     nf_prepared &q = made->prepared;
-    const auto *w = reinterpret_cast<const std::int8_t *>(views[1].data);
-    q.params = step.params;
+    made->params = &q;
     q.y_operand = y;
-    made->bias = padded<std::int32_t>(views[2], out.c, rows);
-    if (family->scale == Scale::f32)
-        made->scale = padded<float>(views[3], out.c, rows);
-    else if (family->scale == Scale::f64)
-        made->scale_wide = padded<double>(views[3], out.c, rows);
-    else {
-        made->multiplier = padded<std::int32_t>(views[3], out.c, rows);
-        made->shift = padded<std::int32_t>(views[4], out.c, rows);
-        for (std::int32_t multiplier : made->multiplier)
-            if (multiplier < 0)
-                return nullptr;
+    q.repeat = 1;
+    q.x = *views[0].shape;
+    q.y = *views[y].shape;
+    Form form = family->form;
+    if (form == Form::fully_connected) {
+        const auto *p = static_cast<const nf_params_fully_connected_s8 *>(step.params);
+        if (p->weight_offset != 0 || p->rows <= 0 || p->depth <= 0)
+            return nullptr;
+        const std::int32_t outputs = q.y.c;
+        q.x = {1, 1, p->rows, p->depth, 0, 0, p->depth, 1, 0, 1, 0, p->rows, 0};
+        q.y = {1, 1, p->rows, outputs, 0, 0, outputs, 1, 0, 1, 0, p->rows, 0};
+        q.window = {1, 1, 1, 1, 1, 1, 0, 0, p->in_offset, p->out_offset,
+                    p->act_min, p->act_max, 1};
+        if (p->rows > 1)
+            form = Form::conv2d;
+    } else {
+        q.window = *static_cast<const nf_params_conv2d_s8 *>(step.params);
     }
-    if (family->form == Form::depthwise) {
-        q.k_padded = static_cast<std::int32_t>(rows);
-        made->depthwise_weights.resize(static_cast<std::size_t>(weight_count / out.c) * rows);
-        for (std::int64_t i = 0; i < weight_count; ++i) {
-            const auto row = static_cast<std::size_t>(i / out.c);
-            // the low half of the word is the factor, the high half must be zero
-            made->depthwise_weights[row * rows + static_cast<std::size_t>(i % out.c)] =
-                static_cast<std::uint16_t>(w[i]);
+    const nf_params_conv2d_s8 &p = q.window;
+    const std::int64_t outputs = q.y.c, taps = static_cast<std::int64_t>(p.kernel_h) * p.kernel_w;
+    if (!int8_range(p.in_offset, p.act_min, p.act_max) || outputs <= 0 || q.x.c <= 0 ||
+        q.x.sc != 1 || (q.y.sc != 1 && outputs > 1) || taps <= 0)
+        return nullptr;
+
+    Weights w = {reinterpret_cast<const std::int8_t *>(views[1].data), 0, 0, 0, 1,
+                 p.kernel_h, p.kernel_w, q.x.c};
+    if (form == Form::depthwise) {
+        if (outputs % q.x.c)
+            return nullptr;
+        w = {w.data, 1, p.kernel_w * outputs, outputs, 0, p.kernel_h, p.kernel_w, 1};
+        q.repeat = static_cast<std::int32_t>(outputs / q.x.c);
+        if (q.x.c == 1) { // every output sees the one channel: a convolution
+            form = Form::conv2d;
+            q.repeat = 1;
         }
-        q.weights = made->depthwise_weights.data();
+    } else {
+        if (p.groups != 1)
+            return nullptr;
+        w.column = w.depths;
+        w.row = w.columns * w.column;
+        w.output = w.rows * w.row;
+    }
+    if (!dense(views[1], taps * w.depths * outputs))
+        return nullptr;
+    for (int i = 2; i < y; ++i)
+        if (!dense(views[i], outputs))
+            return nullptr;
+
+    lay_out(*made, variant, form);
+    const Lanes lanes(variant, outputs, form == Form::conv2d);
+    const auto *bias = reinterpret_cast<const std::int32_t *>(views[2].data);
+    if (!pack_rescale(*made, family->scale, views, lanes, outputs,
+                      reach(w, outputs, bias, p.in_offset)))
+        return nullptr;
+    if (form == Form::conv2d) {
+        pack_products(*made, w, lanes, outputs, variant.group, p.dilation_w == 1);
+        made->run = variant.conv2d;
+    } else if (form == Form::depthwise) {
+        pack_channels(*made, w, lanes, outputs);
         made->run = variant.depthwise;
     } else {
-        q.k_padded =
-            static_cast<std::int32_t>((k + variant.group - 1) / variant.group * variant.group);
-        made->weights = interleave(w, out.c, k, q.k_padded, block, variant.group);
-        made->scratch_bytes =
-            sizeof(std::int16_t) * NF_SIMD_PIXELS * static_cast<std::size_t>(q.k_padded);
-        q.weights = made->weights.data();
-        made->run = family->form == Form::conv2d ? variant.conv2d : variant.fully_connected;
+        made->run = variant.lone_product;
     }
+    q.weights = made->run == variant.lone_product ? static_cast<const void *>(w.data)
+                                                  : made->weights.data();
     q.bias = made->bias.data();
+    q.runs = made->runs.data();
     q.multiplier = pointer(made->multiplier);
     q.shift = pointer(made->shift);
+    q.round = pointer(made->round);
     q.scale = pointer(made->scale);
     q.scale_wide = pointer(made->scale_wide);
     return made;

@@ -15,10 +15,12 @@ inline constexpr const char *kPortable = "portable";
 
 struct Packed {
     nf_kernel_fn run = nullptr;
+    const void *params = nullptr; // one of these two, or the portable kernel's
     nf_prepared prepared = {};
+    nf_prepared_binary binary = {};
     std::size_t scratch_bytes = 0;
     std::vector<std::int16_t> weights;
-    std::vector<std::int32_t> depthwise_weights, bias, multiplier, shift;
+    std::vector<std::int32_t> bias, multiplier, shift, round, runs;
     std::vector<float> scale;
     std::vector<double> scale_wide;
 };
@@ -34,5 +36,9 @@ const nf_simd_variant *find_variant(const std::string &name);
 // another kernel, groups, computed weights, strided channels, values outside of int8 arithmetic.
 std::unique_ptr<Packed> pack(const nf_simd_variant &variant, const nf_kernel_entry &kernel,
                              const nf_step &step, const nf_view *views, const bool *constant);
+
+// The part of `pack` for kernels without weights.
+std::unique_ptr<Packed> pack_elementwise(const nf_simd_variant &variant, const std::string &kernel,
+                                         const nf_step &step, const nf_view *views);
 
 } // namespace npuforge

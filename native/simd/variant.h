@@ -1,7 +1,7 @@
 /* Host kernels with vector instructions: what they are given beside the operands.
  *
  * A variant runs under the step of a portable kernel and yields the same bytes. Its `params` is an
- * nf_prepared, made once when the program is built: packed weights, folded bias, rescaling.
+ * nf_prepared, made once when the program is built: packed weights, rescaling, geometry.
  */
 #ifndef NF_SIMD_VARIANT_H
 #define NF_SIMD_VARIANT_H
@@ -12,29 +12,67 @@
 extern "C" {
 #endif
 
-/* Pixels whose patches are gathered and multiplied together. */
-#define NF_SIMD_PIXELS 8
+/* Most outputs of one channel that are computed from one band of the input. */
+#define NF_SIMD_PIXELS 256
 
+/* How accumulators become bytes. NF_SIMD_FIXED is nf_requantize in general; NF_SIMD_FIXED_RIGHT the
+ * same where every shift goes right and twice an accumulator fits 32 bits: weights and bias are
+ * packed doubled then. */
+typedef enum nf_simd_rescale {
+    NF_SIMD_FIXED_RIGHT, NF_SIMD_FIXED, NF_SIMD_F32, NF_SIMD_F64
+} nf_simd_rescale;
+
+/* Arrays of one value an output channel hold blocks of 2 * lanes channels, in the order of
+ * nf_simd_variant.order, the rest zeros; an array may be read `lanes` elements past its end. */
 typedef struct nf_prepared {
-    const void *params;        /* of the portable kernel */
-    const void *weights;       /* packed, see nf_simd_variant */
-    const int32_t *bias;       /* per output, padded with zeros to 2 * lanes like all below */
-    const int32_t *multiplier; /* NULL when a scale is given */
-    const int32_t *shift;
+    nf_params_conv2d_s8 window;
+    nf_shape x, y;             /* a fully connected layer is a 1 x 1 convolution of one row */
+    const void *weights;       /* int16 packed, see nf_simd_variant; int8 rows of a lone product */
+    const int32_t *bias;
+    nf_simd_rescale rescale;
+    const int32_t *multiplier, *shift; /* shift: as in the portable kernel; RIGHT: its magnitude */
+    const int32_t *round;              /* 2^(shift - 1), RIGHT only */
     const float *scale;
     const double *scale_wide;
-    void *scratch;             /* NF_SIMD_PIXELS patches */
-    int32_t k_padded;          /* elements of a patch, a multiple of `group`; depthwise: channels */
+    /* The input as int16 plus its offset, padding included: rows of `pitch` elements. A product
+     * runs over `run_count` runs of `run_steps` groups at element offsets `runs` from its window. */
+    int16_t *scratch;
+    const int32_t *runs;
+    int32_t run_count, run_steps, pitch;
+    int32_t rows, columns;     /* outputs of a band, at most NF_SIMD_PIXELS */
+    int32_t repeat;            /* copies of each input channel side by side in the band */
     int32_t y_operand;
 } nf_prepared;
 
-/* One instruction set. Convolution weights are packed as [output / (2 * lanes)][k / group]
- * [2 * lanes][group] of int16; depthwise weights as [tap][k_padded channels] of int32. A patch holds
- * stored values plus the input offset. */
+/* nf_requantize by one multiplier where the shift goes right, `round` is half of its unit. */
+typedef struct nf_simd_scaling {
+    int32_t multiplier, round, shift;
+} nf_simd_scaling;
+
+/* Where the rows of an operand begin, in bytes; `step` 0 repeats the first element of a row. */
+typedef struct nf_simd_rows {
+    ptrdiff_t start;
+    int32_t stride[3], step;
+} nf_simd_rows;
+
+/* Sums and products of two int8 tensors, over rows as long as the strides of all three allow. */
+typedef struct nf_prepared_binary {
+    int32_t size[3], count;
+    nf_simd_rows a, b, y;
+    nf_simd_scaling scale_a, scale_b, scale_y;
+    int32_t a_offset, b_offset, left_shift, subtract, out_offset, act_min, act_max;
+} nf_prepared_binary;
+
+/* One instruction set. Convolution weights are packed as [block][run][step][channels][group] of
+ * int16, where a block is 2 * lanes channels in `order`, or `lanes` in natural order when no more
+ * are left; depthwise weights as [block][pair of taps][2 * lanes channels in `order`][2].
+ * `lone_product` is a fully connected layer of one row with weights as they are. `add` and `mul` take
+ * an nf_prepared_binary, `mean` and `max_pool` the parameters of the portable kernel. */
 typedef struct nf_simd_variant {
     const char *name;
     int32_t lanes, group;
-    nf_kernel_fn conv2d, depthwise, fully_connected;
+    const int32_t *order;
+    nf_kernel_fn conv2d, depthwise, lone_product, add, mul, mean, max_pool;
 } nf_simd_variant;
 
 #ifdef NF_SIMD_X86

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 from collections.abc import Callable
@@ -24,13 +25,25 @@ from npuforge.boards import (
 from npuforge.errors import ToolError
 from npuforge.firmware import KnownAnswer, Network, capture_order, identifier, project_files
 from npuforge.firmware.names import comment, float_literal, int_literal, string_literal
-from npuforge.graph import NoAttrs
+from npuforge.graph import (
+    Array,
+    ConcatAttrs,
+    ConvAttrs,
+    Graph,
+    NoAttrs,
+    Node,
+    ReshapeAttrs,
+    SliceAttrs,
+    StateAttrs,
+    verify,
+)
 from npuforge.importers import load_model
 from npuforge.lowering import lower
 from npuforge.mapping import map_graph
 from npuforge.memory import plan_memory
 from npuforge.numerics import random_inputs
 from npuforge.targets import load_target
+from npuforge.vocab import Contract, DType
 
 GOLDEN = Path(__file__).parent / "golden"
 needs_emulator = pytest.mark.skipif(
@@ -128,6 +141,75 @@ def test_emulated_equals_host(name: str, example: Callable[[str], Path], tmp_pat
         board.known_answer()
     assert caught.value.code == "BRD-011"
     assert "differs at byte" in (caught.value.detail or "")
+
+
+def streaming_graph() -> Graph:
+    """Frames of a signal through a delay line of three frames into a convolution over time."""
+    rng = np.random.default_rng(3)
+    frame, line = tensor("frame", (1, 1, 4)), tensor("line", (1, 3, 4))
+    whole, rest = tensor("whole", (1, 4, 4)), tensor("rest", (1, 3, 4))
+    image, y = tensor("image", (1, 4, 1, 4)), tensor("y", (1, 2, 1, 5), quant=(0.4, 7))
+    old = tensor("old", (1, 3, 4))
+    weights = tensor("w", (5, 3, 1, 4), data=rng.integers(-127, 128, (5, 3, 1, 4)))
+    bias = tensor("b", (5,), DType.INT32, (0.01, 0), rng.integers(-900, 900, 5))
+    lite = Contract.TFLITE_REFERENCE
+    state = StateAttrs("line", (1, 3, 4))
+    drop = SliceAttrs((0, 1, 0), (1, 1, 1), (1, 3, 4))
+    nodes = (
+        Node("read", "read_variable", (), ("old",), state, Contract.EXACT),
+        Node("join", "concat", ("old", "frame"), ("whole",), ConcatAttrs(1), lite),
+        Node("drop", "slice", ("whole",), ("rest",), drop, Contract.EXACT),
+        Node("keep", "assign_variable", ("rest",), (), state, Contract.EXACT),
+        Node("view", "reshape", ("whole",), ("image",), ReshapeAttrs((1, 4, 1, 4)), Contract.EXACT),
+        Node("conv", "conv2d", ("image", "w", "b"), ("y",), ConvAttrs(), lite),
+    )
+    made = (frame, line, old, whole, rest, image, weights, bias, y)
+    initial = rng.integers(-50, 50, (1, 3, 4)).astype(np.int8)
+    graph = Graph(
+        "streaming",
+        {t.name: t for t in made},
+        nodes,
+        ("frame",),
+        ("y",),
+        states={"line": initial},
+    )
+    verify(graph)
+    return graph
+
+
+@pytest.mark.qemu
+@needs_emulator
+def test_streaming_network_in_the_emulator(tmp_path: Path) -> None:
+    """State lives from inference to inference on the machine as on the host."""
+    graph = streaming_graph()
+    network = network_of(graph)
+    host = HostBoard(graph, network.schedule, network.plan)
+    rng = np.random.default_rng(4)
+    samples = [random_inputs(graph, rng) for _ in range(6)]
+    answer = KnownAnswer(samples[0], host.run(samples[0]).outputs)
+    machine = load_target("mps3-an547")
+    for path, content in project_files([network], [answer], machine, "streaming").items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(content)
+    tools = find_toolchain()
+    build_project(tmp_path, tmp_path / "build", tools)
+    order = capture_order(network.schedule)
+    board = QemuBoard(graph, network.schedule, order, tmp_path / "build", 0, tools)
+    assert "known answer reproduced" in board.known_answer()
+
+    def outputs() -> list[Array]:
+        host.reset()
+        return [host.run(sample).outputs["y"] for sample in samples]
+
+    wanted = outputs()
+    assert any((a != b).any() for a, b in itertools.pairwise(wanted))
+    for sample, want, got in zip(samples, wanted, board.run(samples), strict=True):
+        assert np.array_equal(want, got.outputs["y"]), sample
+    # what came before is seen: the last sample alone gives another result
+    host.reset()
+    alone = host.run(samples[-1]).outputs["y"]
+    assert not np.array_equal(alone, wanted[-1])
+    assert np.array_equal(board.run(samples[-1:])[0].outputs["y"], alone)
 
 
 @pytest.mark.qemu

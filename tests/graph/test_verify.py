@@ -16,6 +16,7 @@ from npuforge.graph import (
     NoAttrs,
     Node,
     Quantization,
+    SoftmaxAttrs,
     Tensor,
     format_graph,
     macs,
@@ -194,3 +195,24 @@ def test_wrong_rank() -> None:
 
 def test_stated_shape() -> None:
     refused(with_tensor(conv_graph(), tensor("y", (1, 3, 4, 5))), "GRF-025", "(1, 3, 4, 4)")
+
+
+def test_attribute_that_is_no_number() -> None:
+    graph = single(
+        "softmax", [tensor("x", (1, 4))], [tensor("y", (1, 4))], SoftmaxAttrs(1, float("nan"))
+    )
+    refused(graph, "GRF-029", "beta")
+
+
+def test_scalar_has_no_last_axis() -> None:
+    refused(single("l2_normalization", [tensor("x", ())], [tensor("y", ())]), "GRF-024", "scalar")
+
+
+def test_missing_scale_is_named() -> None:
+    plain = Tensor("plain", (2,), DType.INT8)
+    with pytest.raises(GraphError, match="plain") as caught:
+        _ = plain.quant
+    assert caught.value.code == "GRF-027"
+    with pytest.raises(GraphError, match="plain") as caught:
+        _ = plain.array
+    assert caught.value.code == "GRF-028"

@@ -25,6 +25,15 @@ def test_generated_pages(name: str) -> None:
     assert path.read_text(encoding="utf-8") == render()[name], "run `make docs`"
 
 
+def test_conformance_page(tmp_path: Path) -> None:
+    """The page says what the stored results say."""
+    page = tmp_path / "conformance.md"
+    command = [sys.executable, ROOT / "benchmarks" / "conformance.py", "--page", page]
+    subprocess.run([str(item) for item in command], check=True, timeout=60)
+    stored = ROOT / "docs" / "reference" / "conformance.md"
+    assert stored.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links(page: Path) -> None:
     for target in LINK.findall(page.read_text(encoding="utf-8")):

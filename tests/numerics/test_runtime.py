@@ -15,16 +15,26 @@ from npuforge.graph import (
     ConcatAttrs,
     ConvAttrs,
     ElementwiseAttrs,
+    Graph,
     PadAttrs,
     Quantization,
     ReshapeAttrs,
     SliceAttrs,
     SoftmaxAttrs,
+    Tensor,
     TransposeAttrs,
     verify,
 )
-from npuforge.numerics import Executor, first_fit, kernel_table, param_words, run_graph
+from npuforge.numerics import (
+    Executor,
+    first_fit,
+    kernel_table,
+    param_words,
+    random_inputs,
+    run_graph,
+)
 from npuforge.numerics.bind_elementwise import broadcast_views
+from npuforge.numerics.fixedpoint import quantize_multiplier
 from npuforge.vocab import Contract, DType
 
 
@@ -300,3 +310,24 @@ def test_native_program_refuses_bad_tables() -> None:
         program(param_start=np.array([0, 0], np.int32))
     with pytest.raises(IndexError):
         program().run(0, 2)
+
+
+def test_output_that_is_a_view_of_a_constant() -> None:
+    graph = single(
+        "reshape",
+        [tensor("c", (2, 3), data=np.arange(6).reshape(2, 3))],
+        [tensor("y", (6,))],
+        ReshapeAttrs((6,)),
+    )
+    assert Executor(graph).run({})["y"].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_random_inputs_of_a_boolean() -> None:
+    flags = Tensor("x", (64,), DType.BOOL)
+    graph = Graph("flags", {"x": flags}, (), ("x",), ("x",))
+    assert set(random_inputs(graph, np.random.default_rng(0))["x"].tolist()) == {False, True}
+
+
+@pytest.mark.parametrize("real", [float("inf"), 1e39])
+def test_multiplier_of_an_endless_scale(real: float) -> None:
+    assert quantize_multiplier(real) == ((1 << 31) - 1, 30)

@@ -55,15 +55,35 @@ def both(
 
 @given(
     conv_cases(), st.integers(1, 40), st.integers(1, 40), st.booleans(), st.booleans(),
-    st.booleans(), st.sampled_from(SCALES[:2]), st.integers(1, 2),
+    st.booleans(), st.sampled_from(SCALES[:2]), st.integers(1, 2), st.sampled_from((1, 1, 2, 5)),
 )  # fmt: skip
-@settings(max_examples=250, derandomize=True, deadline=None)
+@settings(max_examples=300, derandomize=True, deadline=None)
 def test_convolutions(
+    case: dict[str, int], c: int, o: int, depthwise: bool, wild: bool, extremes: bool, kind: str,
+    batch: int, multiple: int,
+) -> None:  # fmt: skip
+    convolution(case, c, c * multiple if depthwise else o, depthwise, wild, extremes, kind, batch)
+
+
+@pytest.mark.parametrize("depthwise", [False, True])
+@pytest.mark.parametrize(
+    ("h", "w", "c", "o", "stride"),
+    [(3, 700, 5, 9, 1), (40, 90, 33, 17, 2), (30, 33, 200, 24, 1), (9, 9, 700, 33, 1)],
+)
+def test_convolutions_of_several_bands(
+    h: int, w: int, c: int, o: int, stride: int, depthwise: bool
+) -> None:
+    case = {"h": h, "w": w, "kh": 3, "kw": 3, "sh": stride, "sw": stride, "dh": 1, "dw": 1,
+            "top": 1, "bottom": 1, "left": 1, "right": 0, "zero": -5, "seed": w}  # fmt: skip
+    convolution(case, c, c if depthwise else o, depthwise, False, False, "", 1)
+
+
+def convolution(
     case: dict[str, int], c: int, o: int, depthwise: bool, wild: bool, extremes: bool, kind: str,
     batch: int,
 ) -> None:  # fmt: skip
+    """One convolution on a tile of its output, portable and with each variant."""
     rng = np.random.default_rng(case["seed"])
-    o = c if depthwise else o
     h, w, kh, kw = case["h"], case["w"], case["kh"], case["kw"]
     rows = (h + case["top"] + case["bottom"] - (kh - 1) * case["dh"] - 1) // case["sh"] + 1
     columns = (w + case["left"] + case["right"] - (kw - 1) * case["dw"] - 1) // case["sw"] + 1
@@ -81,7 +101,7 @@ def test_convolutions(
         "pad_left": case["left"], "in_offset": -case["zero"], "out_offset": case["zero"],
         "act_min": low, "act_max": high, "groups": 1,
     }  # fmt: skip
-    weights = values((1, kh, kw, c) if depthwise else (o, kh, kw, c))
+    weights = values((1, kh, kw, o) if depthwise else (o, kh, kw, c))
     prefix = "depthwise_conv2d_s8" if depthwise else "conv2d_s8"
     # rows y0.. of a tile of the output, written into a wider tensor
     y0 = int(rng.integers(0, rows))

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from npuforge.doctor import checks_memory
+from npuforge.doctor import checks_memory, checks_power, checks_runtime
 from npuforge.doctor.findings import Check, Diagnosis, Finding, Rule, order
 from npuforge.doctor.project import Project
 
-CHECKS: tuple[Check, ...] = (*checks_memory.CHECKS,)
+CHECKS: tuple[Check, ...] = (
+    *checks_memory.CHECKS,
+    *checks_runtime.CHECKS,
+    *checks_power.CHECKS,
+)
 
 
 def _rules() -> Mapping[str, Rule]:

@@ -255,7 +255,7 @@ _HANDLER = re.compile(r"(?:NPU(?:_END_OF_EPOCH|_INT)?\d?|CDNN\d|ATON_STD)_IRQHan
 
 
 def _handlers(project: Project, sources: Sources) -> Iterator[Finding]:
-    if _defines(project, r"LL_ATON_OSAL_(?:ZEPHYR|USER_IMPL)|LL_ATON_RT_POLLING"):
+    if defines(project, r"LL_ATON_OSAL_(?:ZEPHYR|USER_IMPL)|LL_ATON_RT_POLLING"):
         return
     uses = sources.text_mentions(re.compile(r"LL_ATON_RT_|stai_\w+_run|MX_X_CUBE_AI"))
     for name, found in sources.functions.items():
@@ -276,7 +276,7 @@ def build_text(project: Project) -> list[tuple[object, str]]:
     return [(item, project.text(item)) for item in project.of(Kind.BUILD)]
 
 
-def _defines(project: Project, pattern: str) -> Evidence | None:
+def defines(project: Project, pattern: str) -> Evidence | None:
     """Where a compiler option or a user header sets something matching, or ``None``."""
 
     def look() -> Evidence | None:
@@ -293,7 +293,7 @@ def _defines(project: Project, pattern: str) -> Evidence | None:
 
 
 def _osal(project: Project) -> Iterator[Finding]:
-    bare = _defines(project, "LL_ATON_OSAL_BARE_METAL")
+    bare = defines(project, "LL_ATON_OSAL_BARE_METAL")
     for program in programs_of(project):
         run = next(program.calls(names.RUN), None)
         if run is None:
@@ -302,19 +302,19 @@ def _osal(project: Project) -> Iterator[Finding]:
             start = next(program.calls(pattern), None)
             if start is None or bare is None:
                 continue
-            if _defines(project, f"LL_ATON_OSAL_(?:{kernel}|USER_IMPL)"):
+            if defines(project, f"LL_ATON_OSAL_(?:{kernel}|USER_IMPL)"):
                 continue
             yield OSAL_KERNEL.at(bare, start.at(), kernel=kernel)
             return
-    polling = _defines(project, "LL_ATON_RT_POLLING")
+    polling = defines(project, "LL_ATON_RT_POLLING")
     blobs = [facts for facts in networks_of(project) if facts.blobs]
-    if polling is not None and blobs and not _defines(project, "LL_ATON_RT_ASYNC"):
+    if polling is not None and blobs and not defines(project, "LL_ATON_RT_ASYNC"):
         yield BLOBS_POLLING.at(polling, blobs[0].artefact.at(None, '#include "…_ecblobs.h"'))
 
 
 def _priority(project: Project, sources: Sources, program: Program) -> Iterator[Finding]:
     ceiling = _ceiling(sources)
-    if ceiling is None or not _defines(project, "LL_ATON_OSAL_FREERTOS"):
+    if ceiling is None or not defines(project, "LL_ATON_OSAL_FREERTOS"):
         return
     value, where = ceiling
     for step in program.calls(names.SET_PRIORITY):

@@ -22,7 +22,7 @@ MAX_PARSED = 24 << 20
 """Bytes of C text parsed in one project."""
 MAX_FILE = 1 << 20
 """Longer files are data tables; they are searched as text only."""
-MAX_TRACE = 12_000
+MAX_TRACE = 20_000
 MAX_CALL_DEPTH = 14
 
 VENDOR = re.compile(
@@ -31,18 +31,27 @@ VENDOR = re.compile(
     r"TouchGFX|touchgfx|ISP_Library|STM32_ISP_Library|STM32_ExtMem_Manager|mbedtls|lwip|LwIP|"
     r"uvcl|openblt|tinyusb|zephyr|tensorflow|tflite-micro|edge-impulse-sdk|arm_math|CMSIS-DSP|"
     r"NPU_Validation|AI_Validation|SystemPerformance|opencv|littlefs|FatFs|wolfssl|nuttx|"
-    r"mtk3bsp2|mtkernel_3|stm32-mw-\w+|Camera_Middleware|ThirdParty|cmsis_\w+)(?:/|$)",
+    r"mtk3bsp2|mtkernel_3|stm32-mw-\w+|Camera_Middleware|ThirdParty|cmsis_\w+|STM32Cube_FW\w*|"
+    r"stai_\w+\.[ch])(?:/|$)",
     re.IGNORECASE,
 )
 INTERESTING = re.compile(
     r"LL_ATON|LL_Buffer|\bstai_|\bai_\w+_(?:run|init|create)|SCB_\w*Cache|[mn]cu?pu?_cache_|"
-    r"D?cache|__HAL_RCC_(?:NPU|AXISRAM|CACHEAXI|RAMCFG|XSPI|RIF|RISAF)|RAMCFG|RISAF|RIMC|RISC_|"
-    r"\bNPU\d?_|XSPI|ospi|HAL_BSEC|BSEC_|OTP|VTOR|ethosu|pp_params|POSTPROCESS|network_|"
-    r"xTaskCreate|tx_thread_create|osThread|NVIC_EnableIRQ|SRAMSD|DCMIPP|CameraPipeline|_sbrk|"
-    r"DWT|PMU|printf|LL_APB|MEMSYSCTL|LTDC|SetVoltage|PB12|GPIO_PIN_12|ALIGN|\bint main\b|"
-    r"\bapp_main\b|EXTMEM|SysTick|scale|zero_?point|0x3[4][0-9A-Fa-f]{6}|0x[79][0-9A-Fa-f]{7}",
+    r"D-?cache|RCC_(?:NPU|AXISRAM|CACHEAXI|RAMCFG|XSPI|RIF|RISAF)|RAMCFG|RISAF|RIMC|RISC_|"
+    r"\bNPU\d?_|XSPI|HAL_BSEC|BSEC_|OTP|VTOR|ethosu|pp_params|postprocess|xTaskCreate|"
+    r"tx_thread_create|osThread|NVIC_EnableIRQ|SRAMSD|CameraPipeline|_sbrk|DWT|\bint main\b|"
+    r"\bapp_main\b|EXTMEM|zero_?point|0x3[4][0-9A-Fa-f]{6}|0x[79][0-9A-Fa-f]{7}|inference|"
+    r"network|HAL_IncTick|float16",
     re.IGNORECASE,
 )
+PRIMITIVE = re.compile(
+    r"LL_ATON\w*|LL_Buffer\w*|stai_\w+|SCB_\w*Cache\w*|[mn][cp]u_cache\w*|\w*D[Cc]ache\w*|"
+    r"__HAL_RCC_\w+|HAL_RAMCFG\w*|HAL_RIF\w*|BSP_XSPI\w*|HAL_XSPI\w*|EXTMEM\w*|MX\d+\w*Map\w*|"
+    r"APS256\w*|mem(?:cpy|set|move)|HAL_NVIC\w*|NVIC\w*|HAL_BSEC\w*|HAL_CACHEAXI\w*|ethosu\w*|"
+    r"HAL_DMA\w*|HAL_DCMIPP\w*|CMW_\w+|tx_\w+|x(?:Task|Queue|Semaphore)\w+|os[A-Z]\w+|"
+    r"v(?:Task|Queue)\w+|HAL_Delay|\w*[Pp]ost_?[Pp]rocess\w*|ai_\w+|__DSB|__WFE|__WFI|ll_aton\w+"
+)
+_REGISTER = re.compile(r"\b[A-Z][A-Z0-9_]{2,}\s*->|inst_reloc")
 _TASK_CREATORS = {
     "xTaskCreate": 0, "xTaskCreateStatic": 0, "osThreadNew": 0, "tx_thread_create": 2,
     "osThreadCreate": 0, "k_thread_create": 3, "xTaskCreatePinnedToCore": 0,
@@ -150,6 +159,7 @@ class Sources:
                 self.macros[macro.name].append((source, macro))
             for variable in source.code.variables:
                 self.variables[variable.name].append((source, variable))
+        self._reach: dict[tuple[str, int, str], bool] = {}
         self._bodies: dict[tuple[str, int], Function | None] = {}
 
     def _rest(self, project: Project, budget: int) -> None:
@@ -168,6 +178,24 @@ class Sources:
             if words & names:
                 budget -= item.size
                 self.files.append(Source(item, read_c(project.text(item))))
+
+    def reaches(self, source: Source, function: Function) -> bool:
+        """Whether a function does anything that a check looks at, itself or in what it calls."""
+        key = (source.artefact.name, function.line, function.name)
+        if key not in self._reach:
+            self._reach[key] = False  # recursion adds nothing
+            self._reach[key] = any(self._counts(source, event) for event in function.events)
+        return self._reach[key]
+
+    def _counts(self, source: Source, event: Event) -> bool:
+        if event.kind == "call":
+            if PRIMITIVE.fullmatch(event.name) or event.name in _TASK_CREATORS:
+                return True
+            found = self.resolve(event.name, source) or self.macro_body(event.name, source)
+            return found is not None and self.reaches(*found)
+        return event.kind == "asm" or (
+            event.kind == "assign" and _REGISTER.search(event.name) is not None
+        )
 
     @property
     def values(self) -> Mapping[str, str]:
@@ -341,6 +369,8 @@ class _Tracer:
                 event.name, source
             )
             if found is None or len(stack) >= MAX_CALL_DEPTH or id(found[1]) in stack:
+                continue
+            if not self.sources.reaches(*found):
                 continue
             params = dict(zip(found[1].params, event.args, strict=False))
             self._expand(

@@ -93,7 +93,7 @@ def _entries() -> tuple[OpSchema, ...]:
         OpSchema("max_pool2d", at.PoolAttrs, 1, sh.pool),
         OpSchema("softmax", at.SoftmaxAttrs, 1, sh.softmax),
         OpSchema("log_softmax", at.SoftmaxAttrs, 1, sh.softmax),
-        OpSchema("l2_normalization", at.NoAttrs, 1, sh.same),
+        OpSchema("l2_normalization", at.NoAttrs, 1, sh.along_last),
         OpSchema("reshape", at.ReshapeAttrs, 1, sh.reshape, view=True),
         OpSchema("transpose", at.TransposeAttrs, 1, sh.transpose),
         OpSchema("pad", at.PadAttrs, 1, sh.padded),

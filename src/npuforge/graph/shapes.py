@@ -195,6 +195,14 @@ def softmax(inputs: Inputs, attrs: at.Attrs) -> list[Shape]:
     return [x]
 
 
+def along_last(inputs: Inputs, attrs: at.Attrs) -> list[Shape]:
+    """The input's shape, over its last axis."""
+    x = need(inputs[0]).shape
+    if not x:
+        raise ShapeMismatch("a scalar has no last axis")
+    return [x]
+
+
 def reshape(inputs: Inputs, attrs: at.Attrs) -> list[Shape]:
     """Another shape of the same elements."""
     a = attrs_as(attrs, at.ReshapeAttrs)

@@ -16,6 +16,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
+from npuforge.errors import GraphError
 from npuforge.graph.attrs import NO_ATTRS, Attrs
 from npuforge.vocab import Contract, DType
 
@@ -125,16 +126,24 @@ class Tensor:
 
     @property
     def quant(self) -> Quantization:
-        """The quantisation of a tensor that must have one (the verifier has made sure)."""
+        """The quantisation of a tensor that must have one.
+
+        Raises:
+            GraphError: it has none.
+        """
         if self.quantization is None:
-            raise ValueError(f"tensor {self.name} is not quantised")
+            raise GraphError("GRF-027", tensor=self.name, dtype=self.dtype)
         return self.quantization
 
     @property
     def array(self) -> Array:
-        """The data of a tensor that must be a constant (the verifier has made sure)."""
+        """The data of a tensor that must be a constant.
+
+        Raises:
+            GraphError: it is none.
+        """
         if self.data is None:
-            raise ValueError(f"tensor {self.name} is not a constant")
+            raise GraphError("GRF-028", tensor=self.name)
         return self.data
 
 

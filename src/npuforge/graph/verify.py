@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 
 import numpy as np
 
@@ -139,6 +140,9 @@ def _check_node(graph: Graph, node: Node) -> None:
         raise GraphError("GRF-020", node=node.name, op=node.op)
     if not isinstance(node.attrs, entry.attrs):
         raise GraphError("GRF-021", node=node.name, op=node.op, attrs=type(node.attrs).__name__)
+    for field in fields(node.attrs):
+        if getattr(node.attrs, field.name) != getattr(node.attrs, field.name):
+            raise GraphError("GRF-029", node=node.name, op=node.op, attribute=field.name)
     for name in (*node.input_names, *node.outputs):
         if name not in graph.tensors:
             raise GraphError("GRF-022", node=node.name, tensor=name)

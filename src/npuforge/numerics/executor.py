@@ -25,6 +25,7 @@ from npuforge.numerics.program import (
     PlacedStep,
     build_program,
 )
+from npuforge.vocab import DType
 
 ALIGN = 64
 """Alignment of tensors in host memory, in bytes."""
@@ -150,8 +151,9 @@ class Executor:
         result = {}
         for name in names:
             tensor = self.graph.tensors[name]
-            if tensor.data is not None:
-                result[name] = tensor.data.copy()
+            constant = self.graph.tensors[self._roots[name]].data
+            if constant is not None:
+                result[name] = constant.reshape(tensor.shape).copy()
                 continue
             if not self._captured and name not in kept:
                 raise ValueError(f"{name} was not captured")
@@ -239,7 +241,7 @@ def random_inputs(graph: Graph, rng: np.random.Generator) -> dict[str, Array]:
             data: npt.NDArray[np.generic] = rng.random(tensor.shape, np.float32)
             values[name] = data.astype(NUMPY_TYPES[tensor.dtype])
         else:
-            low, high = tensor.dtype.limits
+            low, high = (0, 1) if tensor.dtype is DType.BOOL else tensor.dtype.limits
             values[name] = rng.integers(low, high + 1, tensor.shape).astype(
                 NUMPY_TYPES[tensor.dtype]
             )

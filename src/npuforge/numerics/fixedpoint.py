@@ -30,6 +30,8 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
     """
     if real == 0.0:
         return 0, 0
+    if math.isinf(real):
+        return INT32_MAX, 30
     mantissa, shift = math.frexp(real)
     fixed = round_half_away(mantissa * (1 << 31))
     if fixed == 1 << 31:

@@ -31,5 +31,6 @@ def activation_range(tensor: Tensor, activation: Activation) -> tuple[int, int]:
 
 
 def quantize_value(tensor: Tensor, real: float) -> int:
-    """The stored value of a real number, not clamped."""
-    return tensor.quant.z + round_half_away(float(np.float32(real) / tensor.quant.s))
+    """The stored value of a real number, not clamped to the type; at most 32 bits."""
+    steps = np.clip(np.float32(real) / tensor.quant.s, -(2.0**31), 2.0**31)
+    return tensor.quant.z + round_half_away(float(steps))

@@ -146,7 +146,7 @@ class Importer:
                 continue
             try:
                 HANDLERS[node.op](self, node)
-            except (ShapeMismatch, ValueError, IndexError, KeyError, TypeError) as error:
+            except (ShapeMismatch, ArithmeticError, LookupError, TypeError, ValueError) as error:
                 raise self.refuse(node, f"{type(error).__name__}: {error}") from None
         outputs = tuple(self._finish_output(value.name) for value in self.model.outputs)
         return Graph(

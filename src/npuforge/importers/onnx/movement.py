@@ -113,7 +113,10 @@ def _transpose(importer: Importer, node: RawNode) -> None:
 
 
 def _concat(importer: Importer, node: RawNode) -> None:
-    layout = next(importer.values[n].layout for n in node.inputs if n in importer.values)
+    known = [importer.values[n].layout for n in node.inputs if n in importer.values]
+    if not known:
+        raise importer.refuse(node, "no part is computed while the network runs")
+    layout = known[0]
     values = [
         importer.constant_value(name, layout)
         if name in importer.constants

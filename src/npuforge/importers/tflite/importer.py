@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import struct
 
 import numpy as np
 
-from npuforge.errors import ModelError, UnsupportedError
+from npuforge.errors import ModelError, NpuforgeError, UnsupportedError
 from npuforge.graph import NUMPY_TYPES, Array, Graph, Quantization, Tensor
 from npuforge.graph.types import Node
 from npuforge.importers.tflite.context import Context
@@ -21,6 +22,9 @@ from npuforge.importers.tflite.file import (
 from npuforge.importers.tflite.operators import HANDLERS
 from npuforge.importers.tflite.types import RESOURCE, TENSOR_TYPES, operator_name
 from npuforge.vocab import DType
+
+# what options that lead out of the file, and shapes and axes that fit nothing, raise
+_CONTRADICTIONS = (struct.error, ArithmeticError, LookupError, TypeError, ValueError)
 
 
 def import_tflite(content: bytes, name: str, path: str) -> Graph:
@@ -113,7 +117,12 @@ class _Importer(Context):
             raise UnsupportedError(
                 "IMP-020", path=self._path, op=label, index=op.index, output=place
             )
-        handler(self, op)
+        try:
+            handler(self, op)
+        except NpuforgeError:
+            raise
+        except _CONTRADICTIONS as error:
+            raise self.damaged(op, f"{type(error).__name__}: {error}") from None
 
     # what operator handlers use
 
