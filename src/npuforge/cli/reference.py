@@ -189,7 +189,6 @@ def placement_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-<<<<<<< HEAD
 def passes_page() -> str:
     """Rewrites of `npuforge optimize` in the order they are tried."""
     from npuforge.passes import BOUNDARY, PASSES
@@ -217,7 +216,8 @@ def passes_page() -> str:
         entry = words[f"PASS-{end.code}"]
         lines.append(f"| `{end.code}` | {_cell(entry['message'])} | {_cell(entry['hint'])} |")
     return "\n".join(lines) + "\n"
-=======
+
+
 def findings_page() -> str:
     """Every finding of the doctor with its words."""
     from npuforge.doctor import RULES
@@ -244,7 +244,6 @@ def findings_page() -> str:
             "",
         ]
     return "\n".join(lines)
->>>>>>> main
 
 
 def _plain(text: str) -> str:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-<<<<<<< HEAD
-from npuforge.cli import analyze, aton, convert, deploy, optimize, run, targets, validate
-=======
-from npuforge.cli import analyze, aton, convert, deploy, doctor, run, targets, validate
->>>>>>> main
+from npuforge.cli import (
+    analyze,
+    aton,
+    convert,
+    deploy,
+    doctor,
+    optimize,
+    run,
+    targets,
+    validate,
+)
 
 VERBS: dict[str, Callable[..., None]] = {
     "analyze": analyze.command,
     "aton": aton.command,
     "convert": convert.command,
     "deploy": deploy.command,
-<<<<<<< HEAD
-    "optimize": optimize.command,
-=======
     "doctor": doctor.command,
->>>>>>> main
+    "optimize": optimize.command,
     "run": run.command,
     "validate": validate.command,
     "targets": targets.command,
