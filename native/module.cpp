@@ -5,6 +5,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "neural_art/bindings.h"
 #include "program.h"
 
 namespace nb = nanobind;
@@ -34,6 +35,8 @@ NB_MODULE(_native, m)
 
     m.def("variants", &npuforge::variant_names,
           "Kernel variants this machine can run, the preferred one first.");
+
+    bind_neural_art(m);
 
     nb::class_<Program>(m, "Program")
         .def(

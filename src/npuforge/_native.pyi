@@ -26,3 +26,21 @@ class Program:
     def variants(self) -> list[str]: ...
     def run(self, first: int, count: int) -> None: ...
     def space(self, index: int) -> npt.NDArray[np.uint8]: ...
+
+class NeuralArtConvolution:
+    def __init__(
+        self,
+        weights: npt.NDArray[np.int16],
+        depthwise: bool,
+        geometry: npt.NDArray[np.int32],
+        parts: npt.NDArray[np.int32],
+        slices: npt.NDArray[np.int32],
+        passes: int,
+        stages: npt.NDArray[np.int32],
+        gain: npt.NDArray[np.int32],
+        offset: npt.NDArray[np.int64],
+        portable: bool = False,
+    ) -> None: ...
+    def run(
+        self, x: npt.NDArray[np.int16], y: npt.NDArray[np.int8]
+    ) -> tuple[int, int, int, int]: ...

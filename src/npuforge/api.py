@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from npuforge.accelerators.neural_art.lowering import conv_choices
+from npuforge.accelerators.neural_art.lowering import default_choices
 from npuforge.artefacts.ec_blob import read_blob, write_blob
 from npuforge.aton import assemble, disassemble, epochs_of
 from npuforge.boards import (
@@ -34,15 +34,28 @@ from npuforge.exporters import Conversion, convert, format_of
 from npuforge.firmware import KnownAnswer, Network, capture_order, identifier, project_files
 from npuforge.graph import Array, Graph
 from npuforge.importers import Shapes, load_model, read_model_bytes
+from npuforge.lint import LintFinding, lint_file
 from npuforge.mapping import NpuMapping, map_to_npu
 from npuforge.messages import text
 from npuforge.numerics import Executor, random_inputs, with_contract
-from npuforge.numerics.neural_art import CONTRACTS, NeuralArtExecutor, grade, with_neural_art
-from npuforge.passes import BOUNDARY, PASSES, Optimization, calibrated_inputs, optimize
+from npuforge.numerics.neural_art import (
+    CONTRACTS,
+    NeuralArtExecutor,
+    grade,
+    unit_of,
+    with_neural_art,
+)
+from npuforge.passes import Optimization, calibrated_inputs, optimize
 from npuforge.pipeline import PlannedModel, System, plan_system
 from npuforge.report import check_writable, new_folder, write_file
+from npuforge.report.conversion import conversion_document as conversion_document
 from npuforge.report.deployment import deployment_files, write_deployment
-from npuforge.report.optimization import Written, part_path, write_optimized
+from npuforge.report.optimization import (
+    Written,
+    check_outputs,
+    choose_passes,
+    write_optimized,
+)
 from npuforge.targets import Target, load_target, target_names
 from npuforge.tasks import ImageRange, Samples, load_samples
 from npuforge.validate import (
@@ -109,7 +122,7 @@ def load_graph(
 def make_executor(graph: Graph, *, capture: bool = False) -> Executor | NeuralArtExecutor:
     """The executor of a graph: the NPU's arithmetic when a node is under a neural_art contract."""
     if any(node.contract in CONTRACTS for node in graph.nodes):
-        return NeuralArtExecutor(graph, conv_choices(graph))
+        return NeuralArtExecutor(graph, default_choices(graph))
     return Executor(graph, capture=capture)
 
 
@@ -239,8 +252,9 @@ def run_document(
 def evidence(graph: Graph) -> list[dict[str, str]]:
     """Per node, how well it is proved that its arithmetic is the NPU's; empty for other contracts.
 
-    Grades: A equal to outputs of a board, B compiled networks agree, C forced by the register
-    header or by consistency, D best guess or the model file's rule in place of a CPU library.
+    With the unit that computes it. Grades: A equal to outputs of a board, B compiled networks
+    agree, C forced by the register header or by consistency, D best guess or the model file's rule
+    in place of a CPU library.
     """
     if all(node.contract not in CONTRACTS for node in graph.nodes):
         return []
@@ -249,6 +263,7 @@ def evidence(graph: Graph) -> list[dict[str, str]]:
             "node": node.name,
             "op": node.op,
             "contract": str(node.contract),
+            "unit": str(unit_of(graph, node)),
             "grade": str(grade(graph, node)),
         }
         for node in graph.nodes
@@ -286,23 +301,6 @@ def convert_model(
     return made
 
 
-def conversion_document(made: Conversion, output: Path) -> dict[str, Any]:
-    """A summary of a conversion as a JSON document."""
-    return {
-        "schema": "npuforge.conversion/1",
-        "model": made.graph.name,
-        "output": str(output),
-        "format": str(made.format),
-        "bytes": len(made.content),
-        "nodes": len(made.graph.nodes),
-        "tensors": len(made.graph.tensors),
-        "changed": [
-            {"node": node.name, "op": node.op, "contract": str(node.contract)}
-            for node in made.changed
-        ],
-    }
-
-
 def optimize_model(
     model: PathLike,
     output: PathLike | None = None,
@@ -334,28 +332,21 @@ def optimize_model(
         cut: also move conversions and CPU work at the network's ends into the application.
         data: input files everything is measured on too; see `run_model`.
         random_samples: number of random samples over the quantised ranges; 4, or 2 beside data.
-        image_range: see `run_model`.
+        image_range, contract, fix_shape: see `run_model`.
         limit: largest relative difference of the outputs that bounded passes may add up to.
         insist: apply passes whether they pay or not.
-        contract: see `run_model`.
-        fix_shape: see `run_model`.
         force: replace existing files.
         tick: called with the name of each pass as it begins.
 
     Raises:
         NpuforgeError: the model, the data or the output cannot be used.
     """
-    known = [item.code for item in PASSES] + [item.code for item in BOUNDARY]
-    for name in (*passes, *skip):
-        if name not in known:
-            raise UsageError("OPT-001", name=name)
     board = load_target(target)
     judge = TargetJudge(board, board.operating_points[check_clock(board, clock)])
+    choice = choose_passes(passes, skip, cut)
     path = None if output is None else Path(output)
     if path is not None:
-        format_of(path)
-        for written_to in (path, part_path(path, "head"), part_path(path, "tail")):
-            check_writable(written_to, replace=force)
+        check_outputs(path, replace=force)
     graph = load_graph(model, contract, fix_shape)
     count = (2 if data else 4) if random_samples is None else random_samples
     samples = calibrated_inputs(graph, count, SEED)
@@ -365,12 +356,31 @@ def optimize_model(
         samples += [dict(sample) for sample in given.samples]
     if not samples:
         raise UsageError("VAL-002")
-    chosen = {c for c in known if (c in passes or not passes) and c not in skip}
-    rewrites = [item for item in PASSES if item.code in chosen]
-    ends = [item for item in BOUNDARY if item.code in chosen and (cut or item.code in passes)]
-    made = optimize(graph, rewrites, ends, samples, judge, limit=limit, insist=insist, tick=tick)
-    written = None if path is None else write_optimized(made, samples, path, judge)
-    return made, written
+    made = optimize(graph, *choice, samples, judge, limit=limit, insist=insist, tick=tick)
+    return made, None if path is None else write_optimized(made, samples, path, judge)
+
+
+def lint_model(
+    model: PathLike,
+    data: Sequence[PathLike] = (),
+    *,
+    image_range: str | None = None,
+    fix_shape: Sequence[str] = (),
+    graph: Graph | None = None,
+) -> tuple[LintFinding, ...]:
+    """What in a model will make trouble on Neural-ART, errors first.
+
+    A model that npuforge cannot read is looked at as far as its file goes.
+
+    Args:
+        model: TFLite or ONNX file.
+        data: inputs on which ranges and accumulators are measured; see `run_model`.
+        image_range, fix_shape: see `run_model`.
+        graph: the model as it was read already.
+    """
+    paths = [Path(item) for item in data]
+    span, shapes = parse_image_range(image_range), parse_shapes(fix_shape)
+    return lint_file(Path(model), paths, shapes=shapes, image_range=span, graph=graph)
 
 
 def _program_bytes(path: PathLike) -> bytes:

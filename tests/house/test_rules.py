@@ -19,7 +19,7 @@ LAYERS = (
     ("vocab", "messages", "errors", "_native"),
     ("graph", "artefacts", "targets"),
     ("importers", "exporters", "passes", "numerics", "tasks"),
-    ("mapping", "accelerators", "lowering", "aton"),
+    ("mapping", "accelerators", "lowering", "aton", "lint"),
     ("memory", "cost", "quantize"),
     ("explore", "firmware", "boards"),
     ("validate", "doctor"),

@@ -16,17 +16,22 @@ from tests.builders import single, tensor
 
 from npuforge import api
 from npuforge.accelerators.neural_art import lowering
-from npuforge.accelerators.neural_art.lowering import conv_choices
+from npuforge.accelerators.neural_art.lowering import conv_choice, default_choices
 from npuforge.errors import UnsupportedError
-from npuforge.graph import ConvAttrs, Graph, Quantization, ReduceAttrs, StateAttrs
+from npuforge.graph import ConvAttrs, Graph, Quantization, ReduceAttrs, SoftmaxAttrs, StateAttrs
 from npuforge.numerics import Executor
 from npuforge.numerics.neural_art import (
+    Choices,
     ConvChoice,
+    Convolver,
     Form,
     NeuralArtExecutor,
     average_constants,
+    choices,
+    conv_layer,
     grade,
     node_constants,
+    product_constants,
     sum_constants,
     units,
     with_neural_art,
@@ -68,9 +73,10 @@ def test_other_rules_do_not_agree_with_the_boards(shared: Path) -> None:
     assert (merged, tflite) == (13, 51)
 
 
-@pytest.mark.parametrize("module", [units, lowering], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("module", [units, lowering, choices], ids=lambda m: m.__name__)
 def test_examples_in_the_documentation(module: object) -> None:
-    found = doctest.testmod(module, extraglobs={"np": np})  # type: ignore[arg-type]
+    extra = {"np": np, "product_constants": product_constants}
+    found = doctest.testmod(module, extraglobs=extra)  # type: ignore[arg-type]
     assert found.attempted
     assert not found.failed
 
@@ -117,7 +123,7 @@ def scalar_layer(graph: Graph, x: np.ndarray, choice: ConvChoice) -> np.ndarray:
     y = graph.tensors["y"]
     zero = graph.tensors["x"].quant.z
     stride = node.attrs.stride[0]  # type: ignore[attr-defined]
-    size = -(-w.shape[3] // choice.passes)
+    size = -(-w.shape[3] // (choice.passes * choice.chain))
     result = np.zeros(y.shape, np.int8)
     for oy, ox, k in np.ndindex(y.shape[1:]):
         parts, i0 = [], 0
@@ -125,7 +131,8 @@ def scalar_layer(graph: Graph, x: np.ndarray, choice: ConvChoice) -> np.ndarray:
             j0 = 0
             for columns in choice.columns:
                 held = 0
-                for c0 in range(0, w.shape[3], size):
+                for link in range(choice.passes * choice.chain):
+                    c0 = min(w.shape[3], link * size)
                     total = sum(
                         (int(x[0, oy * stride + i, ox * stride + j, ch]) - zero)
                         * int(w[k, i, j, ch])
@@ -133,8 +140,11 @@ def scalar_layer(graph: Graph, x: np.ndarray, choice: ConvChoice) -> np.ndarray:
                         for j in range(j0, j0 + columns)
                         for ch in range(c0, min(w.shape[3], c0 + size))
                     )
-                    total += held * 2**c.outshift
-                    held = limited(half_away(Fraction(total, 2**c.outshift)), 16)
+                    total += held * (1 if link % choice.chain else 2**c.outshift)
+                    if (link + 1) % choice.chain:
+                        held = limited(total, 24)
+                    else:
+                        held = limited(half_away(Fraction(total, 2**c.outshift)), 16)
                 parts.append(held)
                 j0 += columns
             i0 += rows
@@ -159,8 +169,10 @@ def scalar_layer(graph: Graph, x: np.ndarray, choice: ConvChoice) -> np.ndarray:
     outputs=st.integers(1, 3),
     zero=st.sampled_from([-128, -3, 0, 40]),
     stride=st.integers(1, 2),
-    passes=st.integers(1, 4),
+    passes=st.integers(1, 3),
+    chain=st.integers(1, 3),
     merged=st.booleans(),
+    native=st.sampled_from([None, False, "portable"]),
 )
 def test_convolution_equals_the_formulas(
     seed: int,
@@ -170,16 +182,19 @@ def test_convolution_equals_the_formulas(
     zero: int,
     stride: int,
     passes: int,
+    chain: int,
     merged: bool,
+    native: bool | str | None,
 ) -> None:
     contract = Contract.NEURAL_ART_1_1_3 if merged else Contract.NEURAL_ART
     graph = with_neural_art(layer(seed, height, channels, outputs, zero, stride), contract)
-    name = graph.nodes[0].name
-    choice = replace(conv_choices(graph)[name], passes=passes)
+    node = graph.nodes[0]
+    choice = replace(conv_choice(graph, node), passes=passes, chain=chain)
     rng = np.random.default_rng(seed)
     x = rng.integers(-128, 128, graph.tensors["x"].shape).astype(np.int8)
-    found = NeuralArtExecutor(graph, {name: choice}).run({"x": x})["y"]
-    np.testing.assert_array_equal(found, scalar_layer(graph, x, choice))
+    constants = node_constants(graph, node, choice.form)
+    convolver = Convolver(conv_layer(graph, node), choice, constants, (-128, 127), native)
+    np.testing.assert_array_equal(convolver.run(x)[0], scalar_layer(graph, x, choice))
 
 
 def test_passes_change_results() -> None:
@@ -189,12 +204,13 @@ def test_passes_change_results() -> None:
     graph = replace(graph, tensors={**graph.tensors, "w": positive})
     graph = with_neural_art(graph, Contract.NEURAL_ART)
     name = graph.nodes[0].name
-    base = replace(conv_choices(graph)[name], passes=1)
+    base = replace(conv_choice(graph, graph.nodes[0]), passes=1)
     rng = np.random.default_rng(3)
     x = rng.integers(-128, 128, graph.tensors["x"].shape).astype(np.int8)
-    one = NeuralArtExecutor(graph, {name: base})
+    one = NeuralArtExecutor(graph, Choices({name: base}))
     one.run({"x": x})
-    eight = NeuralArtExecutor(graph, {name: replace(base, passes=8)}).run({"x": x})["y"]
+    more = Choices({name: replace(base, passes=8)})
+    eight = NeuralArtExecutor(graph, more).run({"x": x})["y"]
     difference = np.abs(eight.astype(int) - one.read(["y"])["y"])
     assert 0 < difference.max() <= 1
 
@@ -206,7 +222,7 @@ def test_stages_count_what_they_limit() -> None:
     weights[..., 1:] = -42
     tensors = {**graph.tensors, "w": replace(graph.tensors["w"], data=weights.astype(np.int8))}
     graph = with_neural_art(replace(graph, tensors=tensors), Contract.NEURAL_ART)
-    executor = NeuralArtExecutor(graph, conv_choices(graph))
+    executor = NeuralArtExecutor(graph, default_choices(graph))
     # opposite signs where weights cancel in the sum that OUTSHIFT is derived from
     x = np.where(np.arange(4) == 0, 127, -128) * np.ones(graph.tensors["x"].shape)
     executor.run({"x": x.astype(np.int8)})
@@ -232,7 +248,7 @@ def test_average_of_a_constant_map_is_that_constant() -> None:
     )
     for value in (-128, -1, 0, 93, 127):
         x = np.full((1, 8, 6, 3), value, np.int8)
-        y = NeuralArtExecutor(graph, {}).run({"x": x})["y"]
+        y = NeuralArtExecutor(graph, Choices()).run({"x": x})["y"]
         assert np.all(y == value)
 
 
@@ -254,12 +270,17 @@ def test_sum_stays_within_its_bound(
 
 
 def test_other_nodes_keep_their_rule() -> None:
-    graph = single("relu", [tensor("x", (1, 4))], [tensor("y", (1, 4))])
+    graph = single(
+        "softmax",
+        [tensor("x", (1, 4))],
+        [tensor("y", (1, 4), quant=(1 / 256, -128))],
+        SoftmaxAttrs(1),
+    )
     changed = with_neural_art(graph, Contract.NEURAL_ART)
     assert changed.nodes[0].contract is Contract.TFLITE_REFERENCE
     assert grade(changed, changed.nodes[0]) == "D"
     x = np.array([[-5, -1, 0, 9]], np.int8)
-    found = NeuralArtExecutor(changed, {}).run({"x": x})["y"]
+    found = NeuralArtExecutor(changed, Choices()).run({"x": x})["y"]
     np.testing.assert_array_equal(found, Executor(graph).run({"x": x})["y"])
 
 
@@ -275,5 +296,5 @@ def test_state_is_refused() -> None:
     graph = single("read_variable", [], [y], StateAttrs("v", (2,)))
     graph = replace(graph, states={"v": np.zeros(2, np.int8)})
     with pytest.raises(UnsupportedError) as caught:
-        NeuralArtExecutor(graph, {})
+        NeuralArtExecutor(graph, Choices())
     assert caught.value.code == "NUM-018"

@@ -36,26 +36,34 @@ def command(
 ) -> None:
     """Read, map, lower and plan a model; show operators, work and memory."""
     from npuforge import api
-    from npuforge.cli.common import print_json, progress
+    from npuforge.cli.common import console, print_json, progress
+    from npuforge.cli.lint import print_findings
     from npuforge.report import analysis_document, npu_document, npu_time_document
+    from npuforge.report.lint import lint_section
 
     with progress("analyzing"):
         planned, board = api.analyze_model(model, target, contract=contract, fix_shape=fix_shape)
         api.check_clock(board, clock)
         npu = api.npu_mapping(planned.graph, board, cpu=cpu, integer_io=integer_io)
         time = None if npu is None else api.npu_time(planned.graph, board, npu, clock)
+        found = api.lint_model(model, fix_shape=fix_shape, graph=planned.graph)
     if as_json:
         document = analysis_document(planned, board, clock)
         if npu is not None and time is not None:
             extra = {"npu": npu_document(npu), "npu_time": npu_time_document(time)}
-            document = {**document, **extra}
+            document = {**document, **extra, "lint": lint_section(found)}
         print_json(document)
     else:
         _print(planned, board.title, verbose)
         if npu is not None:
             _print_npu(npu)
+            if verbose:
+                _print_epochs(npu)
         if time is not None:
             _print_cost(time)
+        if npu is not None and found:
+            console().print()
+            print_findings(found)
     missing = npu is None or bool(npu.fallbacks)
     below = strict is not None and (npu is None or 100 * npu.node_share < strict)
     if below or (only_npu and missing):
@@ -116,17 +124,21 @@ def _print(model: PlannedModel, title: str, verbose: bool) -> None:
 def _print_npu(npu: NpuMapping) -> None:
     from npuforge.cli.common import console, print_table
     from npuforge.graph import short_name
+    from npuforge.messages import text
     from npuforge.report import human_bytes, human_count
 
     console().print()
     console().print(
-        f"Neural-ART (predicted): {npu.node_share:.1%} of nodes, {npu.mac_share:.1%} of MAC; "
-        f"{npu.hybrid_epochs} hybrid and {npu.software_epochs} software epochs"
-    )
+        text(
+            "NPU-share", nodes=f"{npu.node_share:.1%}", macs=f"{npu.mac_share:.1%}",
+            hardware=npu.hardware_epochs, hybrid=npu.hybrid_epochs, software=npu.software_epochs,
+        ),
+        markup=False,
+    )  # fmt: skip
     if npu.fallbacks:
         print_table(
-            "what leaves the NPU",
-            ("node", "runs as", ">MAC", ">bytes", "reason", "remedy", "evidence"),
+            text("NPU-leaves"),
+            tuple(text("NPU-leaves-columns").split("|")),
             [
                 (
                     *(f"{f.op} {short_name(f.node)}", f.kind.value.replace("_", " ")),
@@ -136,6 +148,22 @@ def _print_npu(npu: NpuMapping) -> None:
                 for f in npu.fallbacks
             ],
         )
+
+
+def _print_epochs(npu: NpuMapping) -> None:
+    from npuforge.cli.common import console, print_table
+    from npuforge.graph import short_name
+    from npuforge.messages import text
+
+    rows = []
+    for number, epoch in enumerate(npu.epochs):
+        parts: dict[str, list[str]] = {}
+        for op in epoch.operations:
+            parts.setdefault(short_name(op.node), []).append(op.part.value)
+        steps = "; ".join(f"{node}: {' '.join(names)}" for node, names in parts.items())
+        rows.append((number, epoch.kind.value.replace("_", " "), steps))
+    console().print()
+    print_table(text("NPU-epochs"), tuple(text("NPU-epochs-columns").split("|")), rows)
 
 
 def _print_cost(cost: NpuCost) -> None:

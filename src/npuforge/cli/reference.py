@@ -218,6 +218,35 @@ def passes_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def lint_page() -> str:
+    """Every rule of the lint with its words."""
+    from npuforge.lint import RULES
+
+    words = catalogue("en")
+    lines = [
+        "# Lint",
+        "",
+        "What `npuforge lint` and the lint section of `npuforge analyze` look for. Errors: the",
+        "compiler refuses the model, the board hangs, or the result is wrong. Warnings: slower or",
+        "less exact than need be, or some compiler versions fail.",
+        "",
+    ]
+    for rule in RULES:
+        entry = words[rule.code]
+        measured = " Measured on the inputs given with `--data`." if rule.needs_data else ""
+        lines += [
+            f"## {rule.code}",
+            "",
+            f"{rule.severity.value}: {_cell(entry['message'])}.{measured}",
+            "",
+            f"* Reason: {_cell(entry['cause'])}",
+            f"* Remedy: {_cell(entry['hint'])}",
+            f"* Source: {rule.reference}",
+            "",
+        ]
+    return "\n".join(lines)
+
+
 def findings_page() -> str:
     """Every finding of the doctor with its words."""
     from npuforge.doctor import RULES
@@ -257,6 +286,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "findings.md": findings_page,
     "metrics.md": metrics_page,
     "operators.md": operators_page,
+    "lint.md": lint_page,
     "passes.md": passes_page,
     "placement.md": placement_page,
     "targets.md": targets_page,

@@ -67,8 +67,11 @@ def command(
     if document["evidence"]:
         print_table(
             "evidence that this is the chip's arithmetic",
-            ("node", "operator", "contract", "grade"),
-            [(e["node"], e["op"], e["contract"], e["grade"]) for e in document["evidence"]],
+            ("node", "operator", "contract", "unit", "grade"),
+            [
+                (e["node"], e["op"], e["contract"], e["unit"], e["grade"])
+                for e in document["evidence"]
+            ],
         )
     if output is not None:
         typer.echo(f"written: {output}")

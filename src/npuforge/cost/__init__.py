@@ -1,23 +1,41 @@
-"""The cost room: work of each step, time of each NPU epoch. It annotates; it places nothing."""
+"""The cost room: work of each step, time and energy of each NPU epoch. It places nothing."""
 
-from npuforge.cost.neural_art import (
-    Bottleneck,
+from npuforge.cost.compiler import DEFAULT_RELEASE, Compiler, compiler_rules
+from npuforge.cost.constants import (
     Calibration,
-    EpochCost,
-    NpuCost,
+    Constants,
+    CpuKernel,
+    format_calibration,
     load_calibration,
-    npu_cost,
+    read_calibration,
 )
+from npuforge.cost.epochs import EpochWork, epoch_works
+from npuforge.cost.neural_art import EpochCost, NpuCost, npu_cost
+from npuforge.cost.residence import Memory, Residence, activation_limits, place_activations
+from npuforge.cost.timing import Bottleneck
 from npuforge.cost.work import Cost, StepWork, count_work
 
 __all__ = [
+    "DEFAULT_RELEASE",
     "Bottleneck",
     "Calibration",
+    "Compiler",
+    "Constants",
     "Cost",
+    "CpuKernel",
     "EpochCost",
+    "EpochWork",
+    "Memory",
     "NpuCost",
+    "Residence",
     "StepWork",
+    "activation_limits",
+    "compiler_rules",
     "count_work",
+    "epoch_works",
+    "format_calibration",
     "load_calibration",
     "npu_cost",
+    "place_activations",
+    "read_calibration",
 ]

@@ -92,7 +92,7 @@ def _check_tensor(name: str, tensor: Tensor) -> None:
         raise GraphError("GRF-010", tensor=name, other=tensor.name)
     if len(tensor.shape) > MAX_RANK:
         raise GraphError("GRF-011", tensor=name, rank=len(tensor.shape), limit=MAX_RANK)
-    if any(n < 0 for n in tensor.shape) or math.prod(tensor.shape) > MAX_ELEMENTS:
+    if (tensor.shape and min(tensor.shape) < 0) or math.prod(tensor.shape) > MAX_ELEMENTS:
         raise GraphError("GRF-012", tensor=name, shape=tensor.shape, limit=MAX_ELEMENTS)
     data = tensor.data
     if data is not None and (
@@ -111,15 +111,20 @@ def _check_tensor(name: str, tensor: Tensor) -> None:
 
 def _check_quantization(tensor: Tensor, quant: Quantization) -> None:
     scale, zero = quant.scale, quant.zero_point
+    if scale.size == 1 and zero.size == 1:
+        low, high = tensor.dtype.limits if _quantizable(tensor) else (1, 0)
+        sound = 0 < scale.item() < math.inf and low <= zero.item() <= high
+        if sound and (quant.axis is None or _fits_axis(tensor, quant)):
+            return
     if scale.size == 0 or scale.size != zero.size:
         raise GraphError("GRF-014", tensor=tensor.name, scales=scale.size, zeros=zero.size)
-    if not (np.isfinite(scale).all() and (scale > 0).all()):
+    if not (scale.min() > 0 and scale.max() < math.inf):  # false for what is not a number, too
         worst = scale[~(np.isfinite(scale) & (scale > 0))][0]
         raise GraphError("GRF-015", tensor=tensor.name, scale=worst)
     if quant.axis is None:
         if scale.size != 1:
             raise GraphError("GRF-016", tensor=tensor.name, scales=scale.size)
-    elif not 0 <= quant.axis < len(tensor.shape) or scale.size != tensor.shape[quant.axis]:
+    elif not _fits_axis(tensor, quant):
         raise GraphError(
             "GRF-017",
             tensor=tensor.name,
@@ -127,11 +132,24 @@ def _check_quantization(tensor: Tensor, quant: Quantization) -> None:
             scales=scale.size,
             shape=tensor.shape,
         )
-    if tensor.dtype.is_float or tensor.dtype is DType.BOOL:
+    if not _quantizable(tensor):
         raise GraphError("GRF-018", tensor=tensor.name, dtype=tensor.dtype)
     low, high = tensor.dtype.limits
-    if (zero < low).any() or (zero > high).any():
+    if zero.min() < low or zero.max() > high:
         raise GraphError("GRF-019", tensor=tensor.name, zero=int(zero[0]), dtype=tensor.dtype)
+
+
+def _quantizable(tensor: Tensor) -> bool:
+    return not tensor.dtype.is_float and tensor.dtype is not DType.BOOL
+
+
+def _fits_axis(tensor: Tensor, quant: Quantization) -> bool:
+    axis = quant.axis
+    return (
+        axis is not None
+        and 0 <= axis < len(tensor.shape)
+        and quant.scale.size == tensor.shape[axis]
+    )
 
 
 def _check_node(graph: Graph, node: Node) -> None:

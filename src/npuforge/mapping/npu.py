@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from npuforge.accelerators.neural_art.epochs import Epoch, epochs
 from npuforge.accelerators.neural_art.placement import USER_RULE, NpuPlacement, place_node
 from npuforge.accelerators.protocol import PlacementKind
 from npuforge.errors import UsageError
@@ -50,6 +51,7 @@ class NpuMapping:
         mac_share: multiply-accumulates on the NPU; 0 to 1. Hybrid convolutions count as on it.
         hybrid_epochs: epochs driven by a C helper.
         software_epochs: epochs on the CPU.
+        epochs: the predicted epochs in execution order.
     """
 
     placements: tuple[NpuPlacement, ...]
@@ -58,6 +60,12 @@ class NpuMapping:
     mac_share: float
     hybrid_epochs: int
     software_epochs: int
+    epochs: tuple[Epoch, ...]
+
+    @property
+    def hardware_epochs(self) -> int:
+        """Epochs that run in NPU units alone."""
+        return sum(epoch.kind is PlacementKind.HARDWARE for epoch in self.epochs)
 
 
 def map_to_npu(graph: Graph, *, cpu: Collection[str] = (), integer_io: bool = False) -> NpuMapping:
@@ -122,4 +130,5 @@ def _summary(graph: Graph, placements: list[NpuPlacement]) -> NpuMapping:
         npu_work / work if work else 1.0,
         sum(p.hybrid_epochs for p in placements),
         sum(p.software_epochs for p in placements),
+        epochs(graph, placements),
     )

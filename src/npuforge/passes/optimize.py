@@ -320,12 +320,16 @@ class Optimizer:
         if len(kept) < len(paying):
             still = self._paying(item, [edit for edit, _ in kept])
             kept = [(edit, each) for edit, each in kept if any(edit is one for one in still)]
-        sites = self._commit(item, kept)
+        if not kept:
+            return _Tried(Status.DIFFERS, (), worst)
+        status, sites = self._commit(item, kept)
         if not sites and len(kept) > 1:
             for pair in kept[:MAX_SINGLE]:
                 if self._paying(item, [pair[0]]):
-                    sites += self._commit(item, [pair])
-        return _Tried(Status.APPLIED if sites else Status.DIFFERS, tuple(sites), worst)
+                    one, more = self._commit(item, [pair])
+                    sites += more
+                    status = one if one is Status.APPLIED else status
+        return _Tried(status, tuple(sites), worst)
 
     def _legal(self, edits: Sequence[Edit]) -> tuple[list[Edit], str]:
         """The edits that leave a sound graph whose new nodes have kernels."""
@@ -369,10 +373,10 @@ class Optimizer:
             self._values = capture(self.graph, self._inputs)
         return self._values
 
-    def _commit(self, item: Pass, kept: Sequence[tuple[Edit, Difference]]) -> list[Site]:
+    def _commit(
+        self, item: Pass, kept: Sequence[tuple[Edit, Difference]]
+    ) -> tuple[Status, list[Site]]:
         """Make edits the graph's, unless the network's outputs differ too much then."""
-        if not kept:
-            return []
         made = apply_edits(self.graph, [edit for edit, _ in kept])
         verify(made)
         outputs = self._composed(made)
@@ -382,15 +386,15 @@ class Optimizer:
         else:
             within = total.relative <= self._limit
         if not within:
-            return []
+            return Status.DIFFERS, []
         score = self._judge.score(made)
         exact = all(each.is_zero for _, each in kept)
         if not (exact or self._insist or _worth(self._score, score)):
-            return []
+            return Status.NO_GAIN, []
         sites = [self._site(edit, each) for edit, each in kept]
         self.graph, self._score = made, score
         self._difference, self._last, self._values = total, outputs, None
-        return sites
+        return Status.APPLIED, sites
 
     def _site(self, edit: Edit, found: Difference) -> Site:
         by_name = {node.name: node for node in self.graph.nodes}

@@ -216,7 +216,8 @@ def npu_time_document(cost: NpuCost) -> Document:
     return {
         "ms": cost.ms,
         "interval_ms": list(cost.interval),
-        "interval_rests_on": "published inference times of STM32N6 boards at 800/1000 MHz",
+        "interval_rests_on": cost.calibration.basis,
+        "compiler": cost.release,
         "epochs": [
             {"node": e.node, "op": e.op, "ms": e.ms, "waits_for": e.bottleneck.value,
              "macs": e.macs, "mode_16x8": e.wide}
@@ -368,8 +369,16 @@ def npu_document(npu: NpuMapping) -> Document:
     return {
         "node_share": npu.node_share,
         "mac_share": npu.mac_share,
+        "hardware_epochs": npu.hardware_epochs,
         "hybrid_epochs": npu.hybrid_epochs,
         "software_epochs": npu.software_epochs,
         "nodes": [{"node": p.node, "kind": p.kind.value, "rule": p.rule} for p in npu.placements],
         "fallbacks": [asdict(f) for f in npu.fallbacks],
+        "epochs": [
+            {
+                "kind": epoch.kind.value,
+                "operations": [{"node": op.node, "part": op.part.value} for op in epoch.operations],
+            }
+            for epoch in npu.epochs
+        ],
     }

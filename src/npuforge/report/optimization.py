@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from npuforge.errors import UnsupportedError, ValidationError
+from npuforge.errors import UnsupportedError, UsageError, ValidationError
 from npuforge.exporters import Conversion, convert, format_of
 from npuforge.graph import Array, Graph
 from npuforge.importers import load_model
@@ -27,7 +27,7 @@ from npuforge.passes import (
     run,
     run_pieces,
 )
-from npuforge.report.bundle import write_file
+from npuforge.report.bundle import check_writable, write_file
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +49,39 @@ class Written:
     difference: Difference
     parts: Mapping[str, Path]
     unwritten: Mapping[str, str]
+
+
+def choose_passes(
+    names: Sequence[str], skip: Sequence[str], cut: bool
+) -> tuple[list[Pass], list[BoundaryPass]]:
+    """The passes that are wanted, in the order they are tried.
+
+    Args:
+        names: only these; all that keep inputs and outputs when empty.
+        skip: none of these.
+        cut: with an empty `names`, those that change the interface too.
+
+    Raises:
+        UsageError: there is no pass with one of the names.
+    """
+    known = [item.code for item in PASSES] + [item.code for item in BOUNDARY]
+    for name in (*names, *skip):
+        if name not in known:
+            raise UsageError("OPT-001", name=name)
+    chosen = {code for code in known if (code in names or not names) and code not in skip}
+    ends = [item for item in BOUNDARY if item.code in chosen and (cut or item.code in names)]
+    return [item for item in PASSES if item.code in chosen], ends
+
+
+def check_outputs(path: Path, *, replace: bool) -> None:
+    """Refuse a file, or a name of its parts, that cannot be written or exists.
+
+    Raises:
+        UsageError: the name or the place will not do.
+    """
+    format_of(path)
+    for one in (path, part_path(path, "head"), part_path(path, "tail")):
+        check_writable(one, replace=replace)
 
 
 def write_optimized(
@@ -167,11 +200,6 @@ def outcome_document(outcome: Outcome) -> dict[str, Any]:
             for site in outcome.sites
         ],
     }
-
-
-def all_passes() -> tuple[Pass | BoundaryPass, ...]:
-    """Every pass in the order it is tried."""
-    return (*PASSES, *BOUNDARY)
 
 
 def same(difference: Difference) -> str:

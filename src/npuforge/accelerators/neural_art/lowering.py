@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npuforge.graph import ConvAttrs, Graph, Node
-from npuforge.numerics.neural_art import CONTRACTS, ConvChoice, form_of
+from npuforge.numerics.neural_art import CONTRACTS, CONV_OPS, Choices, ConvChoice, form_of
 
 MAX_CHAIN = 4
 """Convolution accelerators that can add into one sum."""
@@ -15,14 +15,15 @@ SPLIT_ROWS = 3
 SPLIT_COLUMNS = 6
 
 
-def conv_choices(graph: Graph) -> dict[str, ConvChoice]:
-    """The choice of every convolution under a neural_art contract, by node name."""
-    ops = ("conv2d", "depthwise_conv2d", "fully_connected")
-    return {
-        node.name: conv_choice(graph, node)
-        for node in graph.nodes
-        if node.contract in CONTRACTS and node.op in ops
-    }
+def default_choices(graph: Graph) -> Choices:
+    """What the compiler would decide for every node under a neural_art contract."""
+    return Choices(
+        {
+            node.name: conv_choice(graph, node)
+            for node in graph.nodes
+            if node.contract in CONTRACTS and node.op in CONV_OPS
+        }
+    )
 
 
 def conv_choice(graph: Graph, node: Node) -> ConvChoice:
@@ -32,10 +33,11 @@ def conv_choice(graph: Graph, node: Node) -> ConvChoice:
     channels = w.shape[-1]
     if node.op == "fully_connected":
         return ConvChoice(form, -(-channels // BATCH), 1, (1,), (1,))
-    assert isinstance(node.attrs, ConvAttrs)
     height, width = w.shape[1:3]
-    rows = split(height, SPLIT_ROWS) if height > SPLIT_ROWS else (height,)
-    columns = split(width, SPLIT_COLUMNS) if node.attrs.stride == (1, 1) else (width,)
+    # a transposed convolution runs with stride 1 over its spread input
+    strided = isinstance(node.attrs, ConvAttrs) and node.attrs.stride != (1, 1)
+    rows = split(height, SPLIT_ROWS)
+    columns = (width,) if strided else split(width, SPLIT_COLUMNS)
     if node.op == "depthwise_conv2d":
         return ConvChoice(form, 1, 1, rows, columns)
     wide = x.quant.z not in (-128, 0)

@@ -108,9 +108,11 @@ class Context(ABC):
 
     def _folded(self, node: Node) -> bool:
         """Compute a node whose inputs are all known; whether that was done."""
-        sources = {name: self.tensors[name] for name in node.input_names}
-        if not sources or any(not tensor.is_constant for tensor in sources.values()):
+        names = list(node.input_names)
+        # most nodes read a computed tensor first
+        if not names or any(self.tensors[name].data is None for name in names):
             return False
+        sources = {name: self.tensors[name] for name in names}
         tensors = sources | {name: self.tensors[name] for name in node.outputs}
         if any(tensor.size > FOLD_LIMIT for tensor in tensors.values()):
             return False

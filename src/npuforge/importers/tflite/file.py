@@ -1,19 +1,20 @@
 """A TFLite file as plain records: the flatbuffer read completely, nothing interpreted.
 
-Hostile files are met here: every read goes through the flatbuffers library, sizes are bounded by
-the file's own size, and whatever goes wrong ends in one ModelError.
+Hostile files are met here: every read stays inside of the file, sizes are bounded by the file's own
+size, and whatever goes wrong ends in one ModelError.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from npuforge.errors import ModelError, NpuforgeError
+from npuforge.importers.tflite.flat import Buffer, OptionTable, Table
 
 IDENTIFIER = b"TFL3"
 MAX_OPERATORS = 65_000
@@ -21,8 +22,7 @@ MAX_TENSORS = 400_000
 MAX_RANK = 8
 
 
-@dataclass(frozen=True, eq=False)
-class RawQuantization:
+class RawQuantization(NamedTuple):
     """QuantizationParameters of a tensor as stored."""
 
     scale: npt.NDArray[np.float32]
@@ -30,9 +30,9 @@ class RawQuantization:
     axis: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class RawTensor:
-    """One tensor of a subgraph; `data` is the raw bytes of its buffer, or None."""
+    """One tensor of a subgraph; `data` is its buffer, a view of the file, or None."""
 
     index: int
     name: str
@@ -40,14 +40,14 @@ class RawTensor:
     signature: tuple[int, ...]
     type: int
     quantization: RawQuantization | None
-    data: bytes | None
+    data: memoryview | None
     is_variable: bool
     is_sparse: bool
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class RawOperator:
-    """One operator; `options` is the flatbuffer table of its builtin options, or None.
+    """One operator; `options` is the table of its builtin options, or None.
 
     `custom_options` are the bytes of a custom operator's options.
     """
@@ -58,7 +58,7 @@ class RawOperator:
     version: int
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    options: Any
+    options: Table | None
     custom_options: bytes = b""
 
 
@@ -97,130 +97,168 @@ def read_tflite(content: bytes, path: str) -> RawModel:
         raise
     except (MemoryError, RecursionError) as error:
         raise ModelError("IMP-004", path=path, reason=type(error).__name__) from None
-    except Exception as error:  # the flatbuffers library raises many types on damaged files
+    except Exception as error:  # readers of damaged files raise many types
         reason = f"{type(error).__name__}: {error}"
         raise ModelError("IMP-004", path=path, reason=reason) from None
 
 
+class Field:
+    """Numbers of the fields read, by table of the TFLite schema (version 3)."""
+
+    MODEL_OPERATOR_CODES = 1
+    MODEL_SUBGRAPHS = 2
+    MODEL_DESCRIPTION = 3
+    MODEL_BUFFERS = 4
+    CODE_DEPRECATED_BUILTIN = 0
+    CODE_CUSTOM = 1
+    CODE_VERSION = 2
+    CODE_BUILTIN = 3
+    GRAPH_TENSORS = 0
+    GRAPH_INPUTS = 1
+    GRAPH_OUTPUTS = 2
+    GRAPH_OPERATORS = 3
+    GRAPH_NAME = 4
+    TENSOR_SHAPE = 0
+    TENSOR_TYPE = 1
+    TENSOR_BUFFER = 2
+    TENSOR_NAME = 3
+    TENSOR_QUANTIZATION = 4
+    TENSOR_IS_VARIABLE = 5
+    TENSOR_SPARSITY = 6
+    TENSOR_SHAPE_SIGNATURE = 7
+    QUANTIZATION_SCALE = 2
+    QUANTIZATION_ZERO_POINT = 3
+    QUANTIZATION_AXIS = 6
+    OPERATOR_CODE = 0
+    OPERATOR_INPUTS = 1
+    OPERATOR_OUTPUTS = 2
+    OPERATOR_OPTIONS = 4
+    OPERATOR_CUSTOM_OPTIONS = 5
+    BUFFER_DATA = 0
+
+
+@dataclass(frozen=True)
+class _Code:
+    builtin: int
+    custom: str
+    version: int
+
+
 class _Reader:
     def __init__(self, content: bytes, path: str) -> None:
-        import tflite
-
-        self._tflite = tflite
         self._path = path
         self._size = len(content)
-        self._root = tflite.Model.GetRootAsModel(content, 0)
+        self._buffer = Buffer(content)
+        self._root = self._buffer.root()
 
     def _damaged(self, reason: str) -> ModelError:
         return ModelError("IMP-004", path=self._path, reason=reason)
 
-    def _count(self, value: int, limit: int, what: str) -> int:
+    def _tables(self, table: Table, field: int, limit: int, what: str) -> list[Table]:
         # a vector of offsets takes four bytes an entry, so a longer one cannot be in the file
-        if not 0 <= value <= min(limit, self._size // 4):
-            raise self._damaged(f"{value} {what}")
-        return value
+        count = table.count(field, 4)
+        if count > min(limit, self._size // 4):
+            raise self._damaged(f"{count} {what}")
+        return table.tables(field)
 
     def model(self) -> RawModel:
-        root = self._root
-        count = self._count(root.SubgraphsLength(), 1000, "subgraphs")
-        if count == 0:
+        graphs = self._tables(self._root, Field.MODEL_SUBGRAPHS, 1000, "subgraphs")
+        if not graphs:
             raise self._damaged("no subgraph")
-        buffers = self._count(root.BuffersLength(), MAX_TENSORS, "buffers")
-        codes = [
-            root.OperatorCodes(i)
-            for i in range(self._count(root.OperatorCodesLength(), 10_000, "operator codes"))
+        buffers = [
+            table.bytes(Field.BUFFER_DATA)
+            for table in self._tables(self._root, Field.MODEL_BUFFERS, MAX_TENSORS, "buffers")
         ]
-        graphs = tuple(self._subgraph(root.Subgraphs(i), buffers, codes) for i in range(count))
-        return RawModel(_text(root.Description()), graphs)
-
-    def _subgraph(self, graph: Any, buffers: int, codes: list[Any]) -> RawSubgraph:
-        tensor_count = self._count(graph.TensorsLength(), MAX_TENSORS, "tensors")
-        operator_count = self._count(graph.OperatorsLength(), MAX_OPERATORS, "operators")
-        tensors = tuple(self._tensor(i, graph.Tensors(i), buffers) for i in range(tensor_count))
-        operators = tuple(
-            self._operator(i, graph.Operators(i), codes, tensor_count)
-            for i in range(operator_count)
+        codes = [
+            _Code(
+                # files made before the field was widened only fill the deprecated one
+                max(code.int32(Field.CODE_BUILTIN), code.int8(Field.CODE_DEPRECATED_BUILTIN)),
+                code.text(Field.CODE_CUSTOM),
+                code.int32(Field.CODE_VERSION, 1),
+            )
+            for code in self._tables(
+                self._root, Field.MODEL_OPERATOR_CODES, 10_000, "operator codes"
+            )
+        ]
+        return RawModel(
+            self._root.text(Field.MODEL_DESCRIPTION),
+            tuple(self._subgraph(graph, buffers, codes) for graph in graphs),
         )
-        inputs = self._indices(graph.InputsAsNumpy(), tensor_count, "subgraph inputs")
-        outputs = self._indices(graph.OutputsAsNumpy(), tensor_count, "subgraph outputs")
-        return RawSubgraph(_text(graph.Name()), tensors, operators, inputs, outputs)
 
-    def _indices(self, values: Any, count: int, what: str) -> tuple[int, ...]:
-        indices = _ints(values)
-        if any(not -1 <= i < count for i in indices):
+    def _subgraph(self, graph: Table, buffers: list[memoryview], codes: list[_Code]) -> RawSubgraph:
+        tensors = self._tables(graph, Field.GRAPH_TENSORS, MAX_TENSORS, "tensors")
+        operators = self._tables(graph, Field.GRAPH_OPERATORS, MAX_OPERATORS, "operators")
+        count = len(tensors)
+        return RawSubgraph(
+            graph.text(Field.GRAPH_NAME),
+            tuple(self._tensor(i, table, buffers) for i, table in enumerate(tensors)),
+            tuple(self._operator(i, table, codes, count) for i, table in enumerate(operators)),
+            self._indices(graph.int32s(Field.GRAPH_INPUTS), count, "subgraph inputs"),
+            self._indices(graph.int32s(Field.GRAPH_OUTPUTS), count, "subgraph outputs"),
+        )
+
+    def _indices(self, indices: tuple[int, ...], count: int, what: str) -> tuple[int, ...]:
+        if indices and not (min(indices) >= -1 and max(indices) < count):
             raise self._damaged(f"{what} name tensors that do not exist")
         return indices
 
-    def _tensor(self, index: int, tensor: Any, buffers: int) -> RawTensor:
-        shape = _ints(tensor.ShapeAsNumpy())
-        signature = _ints(tensor.ShapeSignatureAsNumpy())
+    def _tensor(self, index: int, tensor: Table, buffers: list[memoryview]) -> RawTensor:
+        shape = tensor.int32s(Field.TENSOR_SHAPE)
+        signature = tensor.int32s(Field.TENSOR_SHAPE_SIGNATURE)
         if len(shape) > MAX_RANK or len(signature) > MAX_RANK:
             raise self._damaged(f"tensor {index} has rank {max(len(shape), len(signature))}")
-        number = tensor.Buffer()
-        if not 0 <= number < max(buffers, 1):
+        number = tensor.uint32(Field.TENSOR_BUFFER)
+        if number >= max(len(buffers), 1):
             raise self._damaged(f"tensor {index} names buffer {number}")
+        data = buffers[number] if number else None
         return RawTensor(
             index=index,
-            name=_text(tensor.Name()),
+            name=tensor.text(Field.TENSOR_NAME),
             shape=shape,
             signature=signature,
-            type=int(tensor.Type()),
-            quantization=self._quantization(tensor.Quantization()),
-            data=self._buffer(number) if number else None,
-            is_variable=bool(tensor.IsVariable()),
-            is_sparse=tensor.Sparsity() is not None,
+            type=tensor.int8(Field.TENSOR_TYPE),
+            quantization=self._quantization(tensor.table(Field.TENSOR_QUANTIZATION)),
+            data=data if data else None,
+            is_variable=bool(tensor.uint8(Field.TENSOR_IS_VARIABLE)),
+            is_sparse=tensor.has(Field.TENSOR_SPARSITY),
         )
 
-    def _buffer(self, number: int) -> bytes | None:
-        buffer = self._root.Buffers(number)
-        if buffer is None or buffer.DataLength() == 0:
+    def _quantization(self, quant: Table | None) -> RawQuantization | None:
+        if quant is None:
             return None
-        return bytes(buffer.DataAsNumpy().tobytes())
-
-    def _quantization(self, quant: Any) -> RawQuantization | None:
-        if quant is None or quant.ScaleLength() == 0:
+        scale = quant.float32_array(Field.QUANTIZATION_SCALE)
+        if scale.size == 0:
             return None
-        scale = np.array(quant.ScaleAsNumpy(), np.float32)
-        zero = np.zeros(scale.size, np.int64)
-        if quant.ZeroPointLength():
-            stored = np.array(quant.ZeroPointAsNumpy(), np.int64)
-            zero = np.broadcast_to(stored, scale.shape).copy() if stored.size == 1 else stored
-        return RawQuantization(scale, zero, int(quant.QuantizedDimension()))
+        zero = quant.int64_array(Field.QUANTIZATION_ZERO_POINT)
+        if zero.size == 0:
+            zero = np.zeros(scale.size, np.int64)
+        elif zero.size == 1 and scale.size != 1:
+            zero = np.broadcast_to(zero, scale.shape).copy()
+        return RawQuantization(scale, zero, quant.int32(Field.QUANTIZATION_AXIS))
 
-    def _operator(self, index: int, op: Any, codes: list[Any], tensors: int) -> RawOperator:
-        number = op.OpcodeIndex()
-        if not 0 <= number < len(codes):
+    def _operator(self, index: int, op: Table, codes: list[_Code], tensors: int) -> RawOperator:
+        number = op.uint32(Field.OPERATOR_CODE)
+        if number >= len(codes):
             raise self._damaged(f"operator {index} names operator code {number}")
         code = codes[number]
+        what = f"operator {index}"
         return RawOperator(
             index=index,
-            # files made before the field was widened only fill the deprecated one
-            code=max(code.BuiltinCode(), code.DeprecatedBuiltinCode()),
-            custom=_text(code.CustomCode()),
-            version=code.Version(),
-            inputs=self._indices(op.InputsAsNumpy(), tensors, f"operator {index}"),
-            outputs=self._indices(op.OutputsAsNumpy(), tensors, f"operator {index}"),
-            options=op.BuiltinOptions(),
-            custom_options=(
-                bytes(op.CustomOptionsAsNumpy().tobytes()) if op.CustomOptionsLength() else b""
-            ),
+            code=code.builtin,
+            custom=code.custom,
+            version=code.version,
+            inputs=self._indices(op.int32s(Field.OPERATOR_INPUTS), tensors, what),
+            outputs=self._indices(op.int32s(Field.OPERATOR_OUTPUTS), tensors, what),
+            options=op.table(Field.OPERATOR_OPTIONS),
+            custom_options=bytes(op.bytes(Field.OPERATOR_CUSTOM_OPTIONS)),
         )
-
-
-def _text(value: bytes | None) -> str:
-    return "" if value is None else value.decode("utf-8", "replace")
-
-
-def _ints(values: Any) -> tuple[int, ...]:
-    # absent vectors come back as the number 0
-    return () if isinstance(values, int) else tuple(int(v) for v in values)
 
 
 def read_options(kind: type[Any], operator: RawOperator) -> Any:
     """The builtin options of an operator as the given table class; defaults when absent."""
     options = kind()
     if operator.options is not None:
-        options.Init(operator.options.Bytes, operator.options.Pos)
+        options._tab = OptionTable(operator.options)
         return options
     empty = _EMPTY_TABLE
     options.Init(empty, len(empty) - 4)

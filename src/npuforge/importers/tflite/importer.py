@@ -90,11 +90,14 @@ class _Importer(Context):
         )
 
     def _check_static(self, raw: RawTensor, name: str) -> None:
-        if any(n < 0 for n in raw.shape):
+        if raw.shape and min(raw.shape) < 0:
             raise UnsupportedError("IMP-012", path=self._path, tensor=name, shape=raw.shape)
         # a free batch axis is stored as 1 and runs as 1; any other free axis has no known size
-        free = [axis for axis, n in enumerate(raw.signature) if n < 0 and axis != 0]
-        if free and raw.index in self._subgraph.inputs:
+        if (
+            raw.signature
+            and min(raw.signature[1:], default=0) < 0
+            and (raw.index in self._subgraph.inputs)
+        ):
             raise UnsupportedError("IMP-012", path=self._path, tensor=name, shape=raw.signature)
 
     def _data(self, raw: RawTensor, name: str, dtype: DType) -> Array | None:
@@ -106,7 +109,8 @@ class _Importer(Context):
         want = count * dtype.nbytes
         if len(raw.data) != want:
             raise ModelError("IMP-013", path=self._path, tensor=name, want=want, got=len(raw.data))
-        return np.frombuffer(raw.data, NUMPY_TYPES[dtype]).reshape(raw.shape)
+        array = np.frombuffer(raw.data, NUMPY_TYPES[dtype]).reshape(raw.shape)
+        return array if array.flags.aligned else array.copy()
 
     def _add_operator(self, op: RawOperator) -> None:
         kind = operator_name(op.code)
@@ -164,7 +168,7 @@ class _Importer(Context):
         )
 
 
-def _unpack_int4(data: bytes, shape: tuple[int, ...], name: str, path: str) -> Array:
+def _unpack_int4(data: memoryview, shape: tuple[int, ...], name: str, path: str) -> Array:
     count = math.prod(shape)
     if len(data) != (count + 1) // 2:
         raise ModelError("IMP-013", path=path, tensor=name, want=(count + 1) // 2, got=len(data))

@@ -30,14 +30,15 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True)
 class ConvChoice:
-    """Lowering of one convolution, depthwise convolution or fully connected layer.
+    """Lowering of one convolution, depthwise, transposed or fully connected layer.
 
     Attributes:
         form: requantisation stages.
         passes: partial sums over contiguous slices of the input channels; the running sum is
             rounded to 16 bit after each.
-        chain: accelerators that add exactly inside a pass; states the mapping, not the result.
-        rows: kernel rows of each part of a split kernel, in order.
+        chain: accelerators that add inside a pass, each its own slice of channels; sums handed on
+            are exact up to 24 bit, where they saturate.
+        rows: kernel rows of each part of a split kernel, in order; each part is rounded to 16 bit.
         columns: kernel columns of each part.
     """
 
@@ -46,3 +47,14 @@ class ConvChoice:
     chain: int
     rows: tuple[int, ...]
     columns: tuple[int, ...]
+
+
+def bounds(channels: int, choice: ConvChoice) -> tuple[int, ...]:
+    """Channel bounds of the slices of all links of all passes, in the order they are added.
+
+    >>> bounds(10, ConvChoice(Form.MERGED, 2, 2, (1,), (1,)))
+    (0, 3, 6, 9, 10)
+    """
+    count = choice.passes * choice.chain
+    size = -(-channels // count)
+    return tuple(min(channels, n * size) for n in range(count + 1))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from npuforge.numerics.fixedpoint import round_half_away
 from npuforge.numerics.neural_art.choices import Form
 
 COEFFICIENTS = 512
@@ -55,6 +56,28 @@ class SumConstants:
     by: int
     c: int
     cs: int
+    shift: int
+
+
+@dataclass(frozen=True)
+class ProductConstants:
+    """Constants of a product of two operands.
+
+    Attributes:
+        zero: zero point of the second operand, taken off in the product's own 16-bit stage.
+        rescale: of that stage's result and the second operand to the output.
+    """
+
+    zero: int
+    rescale: SumConstants
+
+
+@dataclass(frozen=True)
+class ScaleConstants:
+    """Constants of a change of scale: (gain * x + offset) / 2^shift, rounded."""
+
+    gain: int
+    offset: int
     shift: int
 
 
@@ -144,19 +167,44 @@ def _rounded(values: Reals, shift: int) -> Ints:
 def sum_constants(
     x_scale: float, x_zero: int, y_scale: float, y_zero: int, out_scale: float, out_zero: int
 ) -> SumConstants:
-    """Constants of an addition; for a subtraction negate `b` and pass the negated `y_zero`.
+    """Constants of an addition; for a subtraction negate `y_scale`."""
+    rx, ry = x_scale / out_scale, y_scale / out_scale
+    return _affine(rx, ry, out_zero - rx * x_zero - ry * y_zero)
+
+
+def _affine(rx: float, ry: float, offset: float) -> SumConstants:
+    """Constants of rx * x + ry * y + offset.
 
     Each factor is normalised to 16384..32767 by its own shift.
     """
-    rx, ry = x_scale / out_scale, y_scale / out_scale
-    shift = largest_shift(max(rx, ry))
-    ax, by = (max(0, largest_shift(r) - shift) for r in (rx, ry))
-    a, b = (math.floor(math.ldexp(r, shift + own) + 0.5) for r, own in ((rx, ax), (ry, by)))
-    exact = math.ldexp(out_zero - rx * x_zero - ry * y_zero, shift)
+    shift = largest_shift(max(abs(rx), abs(ry)))
+    ax, by = (max(0, largest_shift(abs(r)) - shift) if r else 0 for r in (rx, ry))
+    a, b = (round_half_away(math.ldexp(r, shift + own)) for r, own in ((rx, ax), (ry, by)))
+    exact = math.ldexp(offset, shift)
     cs = 0
     while abs(math.floor(math.ldexp(exact, -cs) + 0.5)) > GAIN_MAX:
         cs += 1
     return SumConstants(a, ax, b, by, math.floor(math.ldexp(exact, -cs) + 0.5), cs, shift)
+
+
+def product_constants(
+    x_scale: float, x_zero: int, y_scale: float, y_zero: int, out_scale: float, out_zero: int
+) -> ProductConstants:
+    """Constants of an elementwise product, as seen in squeeze-and-excite blocks."""
+    ratio = x_scale * y_scale / out_scale
+    offset = out_zero + ratio * x_zero * y_zero
+    return ProductConstants(y_zero, _affine(ratio, -x_zero * ratio, offset))
+
+
+def scale_constants(
+    in_scale: float, in_zero: int, out_scale: float, out_zero: int
+) -> ScaleConstants:
+    """Constants of a change of scale and zero point."""
+    ratio = in_scale / out_scale
+    shift = largest_shift(ratio)
+    gain = math.floor(math.ldexp(ratio, shift) + 0.5)
+    offset = math.floor(math.ldexp(out_zero - ratio * in_zero, shift) + 0.5)
+    return ScaleConstants(gain, offset, shift)
 
 
 def average_constants(
@@ -164,11 +212,8 @@ def average_constants(
 ) -> AverageConstants:
     """Constants of a global average over `count` elements."""
     multiplier, total = average_multiplier(count)
-    ratio = in_scale / out_scale
-    shift = largest_shift(ratio)
-    gain = math.floor(math.ldexp(ratio, shift) + 0.5)
-    offset = math.floor(math.ldexp(out_zero - ratio * in_zero, shift) + 0.5)
-    return AverageConstants(multiplier, total - 8, gain, offset, shift)
+    c = scale_constants(in_scale, in_zero, out_scale, out_zero)
+    return AverageConstants(multiplier, total - 8, c.gain, c.offset, c.shift)
 
 
 def average_multiplier(count: int) -> tuple[int, int]:

@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from npuforge.numerics.neural_art.choices import ConvChoice, Form
-from npuforge.numerics.neural_art.requant import AverageConstants, ConvConstants, SumConstants
+from npuforge.numerics.neural_art.choices import ConvChoice, Form, bounds
+from npuforge.numerics.neural_art.requant import (
+    AverageConstants,
+    ConvConstants,
+    ProductConstants,
+    ScaleConstants,
+    SumConstants,
+)
 
 Ints = npt.NDArray[np.int64]
 Pair = tuple[int, int]
@@ -33,16 +39,6 @@ def saturated(values: Ints, bits: int) -> Ints:
     """
     top = (1 << (bits - 1)) - 1
     return np.minimum(np.maximum(values, -top - 1), top)
-
-
-def pieces(total: int, count: int) -> list[slice]:
-    """`total` channels in `count` contiguous slices of nearly equal size.
-
-    >>> [(s.start, s.stop) for s in pieces(10, 3)]
-    [(0, 4), (4, 8), (8, 10)]
-    """
-    size = -(-total // count)
-    return [slice(at, min(total, at + size)) for at in range(0, total, size)]
 
 
 def exact_sums(x: Ints, w: Ints, stride: Pair, dilation: Pair, out: Pair, depthwise: bool) -> Ints:
@@ -90,28 +86,29 @@ def accumulated(
     outshift: int,
     choice: ConvChoice,
 ) -> Ints:
-    """The 16-bit sum after all parts of the kernel and all passes."""
+    """The 16-bit sum after all parts of the kernel, all passes and all links of the chain."""
     result: Ints | None = None
+    limits = (0, x.shape[2]) if depthwise else bounds(x.shape[2], choice)
+    links = 1 if depthwise else choice.chain
     row = 0
-    first = 0 if depthwise else 1
     for height in choice.rows:
         column = 0
         for width in choice.columns:
-            window = [slice(None)] * 4 if not depthwise else [slice(None)] * 3
-            window[first] = slice(row, row + height)
-            window[first + 1] = slice(column, column + width)
+            rows, columns = slice(row, row + height), slice(column, column + width)
+            part = w[rows, columns] if depthwise else w[:, rows, columns]
             source = x[row * dilation[0] :, column * dilation[1] :]
-            part = w[tuple(window)]
-            running: Ints | None = None
-            slices = [slice(None)] if depthwise else pieces(x.shape[2], choice.passes)
-            for channels in slices:
+            held = np.zeros((*out, w.shape[2] if depthwise else w.shape[0]), np.int64)
+            for link in range(len(limits) - 1):
+                if link and link % links == 0:
+                    held <<= outshift
+                channels = slice(limits[link], limits[link + 1])
                 taps = part if depthwise else part[..., channels]
-                total = exact_sums(source[..., channels], taps, stride, dilation, out, depthwise)
-                if running is not None:
-                    total = total + (running << outshift)
-                running = saturated(rounded_shift(total, outshift), 16)
-            assert running is not None
-            result = running if result is None else saturated(result + running, 16)
+                held += exact_sums(source[..., channels], taps, stride, dilation, out, depthwise)
+                if (link + 1) % links:
+                    held = saturated(held, 24)
+                else:
+                    held = saturated(rounded_shift(held, outshift), 16)
+            result = held if result is None else saturated(result + held, 16)
             column += width
         row += height
     assert result is not None
@@ -130,8 +127,26 @@ def requantised(y1: Ints, constants: ConvConstants) -> tuple[Ints, Ints]:
 
 
 def added(x: Ints, y: Ints, c: SumConstants) -> Ints:
-    """Sum of two stored operands, not yet limited."""
+    """Two operands of an arithmetic unit scaled and added, not yet limited."""
     return rounded_shift((c.a * x >> c.ax) + (c.b * y >> c.by) + (c.c << c.cs), c.shift)
+
+
+def multiplied(x: Ints, y: Ints, c: ProductConstants) -> Ints:
+    """Requantised product of two stored operands, not yet limited.
+
+    The product of the stored values, less the second zero point times the first operand, is held
+    in 16 bit; an addition takes off the rest of the zero points and rescales.
+
+    >>> c = product_constants(1.0, -128, 1.0, -128, 256.0, -128)
+    >>> multiplied(np.array([127, 0, -128]), np.array([127, 0, 5]), c).tolist()
+    [126, -64, -128]
+    """
+    return added(saturated(x * y - c.zero * x, 16), y, c.rescale)
+
+
+def rescaled(x: Ints, c: ScaleConstants) -> Ints:
+    """One stored operand on another scale, not yet limited."""
+    return rounded_shift(x * c.gain + c.offset, c.shift)
 
 
 def averaged(sums: Ints, c: AverageConstants) -> Ints:

@@ -1,0 +1,185 @@
+"""Nodes of the arithmetic, activation and pooling units, and the CPU's float resize."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from npuforge.graph import NUMPY_TYPES, Array, Graph, Node, ResizeAttrs, Tensor
+from npuforge.numerics.bind_resize import source_coordinates
+from npuforge.numerics.neural_art.record import Choices
+from npuforge.numerics.neural_art.requant import (
+    average_constants,
+    average_multiplier,
+    product_constants,
+    scale_constants,
+    sum_constants,
+)
+from npuforge.numerics.neural_art.rules import CLIP_OPS, FUNCTION_OPS, float_resize, same_scale
+from npuforge.numerics.neural_art.rules import window as pooling_window
+from npuforge.numerics.neural_art.units import (
+    Ints,
+    added,
+    averaged,
+    multiplied,
+    rescaled,
+    rounded_shift,
+    saturated,
+)
+from npuforge.numerics.ranges import activation_range
+from npuforge.numerics.tables import nearest_table
+from npuforge.vocab import Activation
+
+Kernel = Callable[[Sequence[Array]], Ints]
+"""Stored operands to results that are not yet limited to the output's range."""
+
+
+def kernel_of(graph: Graph, node: Node, choices: Choices) -> Kernel:
+    """The arithmetic of a node that no convolution accelerator computes."""
+    if float_resize(graph, node):
+        return _resize(graph, node)
+    if node.op in ("add", "sub"):
+        return _sum(graph, node, choices)
+    if node.op == "mul":
+        return _product(graph, node, choices)
+    if node.op in ("minimum", "maximum"):
+        return _extreme(graph, node)
+    if node.op in CLIP_OPS:
+        return _clip(graph, node)
+    if node.op in FUNCTION_OPS:
+        return _function(graph, node, choices)
+    if node.op == "quantize":
+        rescale = _rescaling(graph.tensor(node.inputs[0]), graph.tensor(node.outputs[0]))
+        return lambda values: rescale(values[0])
+    if node.op == "concat":
+        return _concat(graph, node)
+    return _average(graph, node, choices)
+
+
+def _rescaling(x: Tensor, y: Tensor) -> Callable[[Array], Ints]:
+    if same_scale(x, y):
+        return lambda value: value.astype(np.int64)
+    c = scale_constants(float(x.quant.s), x.quant.z, float(y.quant.s), y.quant.z)
+    return lambda value: rescaled(value.astype(np.int64), c)
+
+
+def _sum(graph: Graph, node: Node, choices: Choices) -> Kernel:
+    a, b = graph.tensor(node.inputs[0]), graph.tensor(node.inputs[1])
+    y = graph.tensor(node.outputs[0])
+    sign = -1.0 if node.op == "sub" else 1.0
+    c = choices.sums.get(node.name) or sum_constants(
+        *(float(a.quant.s), a.quant.z, sign * float(b.quant.s), b.quant.z),
+        *(float(y.quant.s), y.quant.z),
+    )
+    return lambda values: added(values[0].astype(np.int64), values[1].astype(np.int64), c)
+
+
+def _product(graph: Graph, node: Node, choices: Choices) -> Kernel:
+    """The larger operand is X: the gate of a squeeze-and-excite block arrives on Y."""
+    a, b = graph.tensor(node.inputs[0]), graph.tensor(node.inputs[1])
+    y = graph.tensor(node.outputs[0])
+    first, second = (1, 0) if b.size > a.size else (0, 1)
+    x, gate = (b, a) if first else (a, b)
+    c = choices.products.get(node.name) or product_constants(
+        *(float(x.quant.s), x.quant.z, float(gate.quant.s), gate.quant.z),
+        *(float(y.quant.s), y.quant.z),
+    )
+    return lambda values: multiplied(
+        values[first].astype(np.int64), values[second].astype(np.int64), c
+    )
+
+
+def _extreme(graph: Graph, node: Node) -> Kernel:
+    y = graph.tensor(node.outputs[0])
+    rescale = [_rescaling(graph.tensor(name), y) for name in node.inputs]
+    pick = np.minimum if node.op == "minimum" else np.maximum
+    return lambda values: pick(
+        saturated(rescale[0](values[0]), 8), saturated(rescale[1](values[1]), 8)
+    )
+
+
+def _clip(graph: Graph, node: Node) -> Kernel:
+    y = graph.tensor(node.outputs[0])
+    rescale = _rescaling(graph.tensor(node.inputs[0]), y)
+    low, high = activation_range(y, Activation(node.op))
+    return lambda values: np.clip(saturated(rescale(values[0]), 8), low, high)
+
+
+def function_table(graph: Graph, node: Node) -> npt.NDArray[np.int64]:
+    """The nearest stored output of each stored input byte of an activation function."""
+    return nearest_table(node, graph.tensor(node.inputs[0]), graph.tensor(node.outputs[0]))
+
+
+def _function(graph: Graph, node: Node, choices: Choices) -> Kernel:
+    given = choices.tables.get(node.name)
+    table = function_table(graph, node) if given is None else given.astype(np.int64)
+    return lambda values: table[values[0].view(np.uint8)]
+
+
+def _concat(graph: Graph, node: Node) -> Kernel:
+    y = graph.tensor(node.outputs[0])
+    rescale = [_rescaling(graph.tensor(name), y) for name in node.inputs]
+    axis = node.attrs.axis  # type: ignore[attr-defined]
+    return lambda values: np.concatenate(
+        [saturated(r(v), 8) for r, v in zip(rescale, values, strict=True)], axis=axis
+    )
+
+
+def _average(graph: Graph, node: Node, choices: Choices) -> Kernel:
+    x, y = graph.tensor(node.inputs[0]), graph.tensor(node.outputs[0])
+    found = pooling_window(node, x)
+    assert found is not None
+    (rows, columns), (down, across) = found.kernel, found.stride
+    count = rows * columns
+    if found.kernel == x.shape[1:3]:
+        c = choices.averages.get(node.name) or average_constants(
+            count, float(x.quant.s), x.quant.z, float(y.quant.s), y.quant.z
+        )
+        return lambda values: averaged(values[0].sum(axis=(1, 2), dtype=np.int64), c)
+    multiplier, shift = average_multiplier(count)
+    rescale = _rescaling(x, y)
+
+    def windows(values: Sequence[Array]) -> Ints:
+        view = np.lib.stride_tricks.sliding_window_view(values[0], found.kernel, (1, 2))
+        sums = view[:, ::down, ::across].sum(axis=(-2, -1), dtype=np.int64)
+        return rescale(saturated(rounded_shift(sums * multiplier, shift), 8))
+
+    return windows
+
+
+def _resize(graph: Graph, node: Node) -> Kernel:
+    x, y = graph.tensor(node.inputs[0]), graph.tensor(node.outputs[0])
+    attrs = node.attrs
+    assert isinstance(attrs, ResizeAttrs)
+    return lambda values: float_bilinear(values[0], attrs, x, y)
+
+
+def float_bilinear(value: Array, attrs: ResizeAttrs, x: Tensor, y: Tensor) -> Ints:
+    """Bilinear resize in single precision, then quantised half away from zero.
+
+    A stand-in for the closed CPU library (evidence grade D): images, rows, columns, channels.
+    """
+    real = value.astype(np.float32) - np.float32(x.quant.z)
+    for axis in (0, 1):
+        source, target = x.shape[axis + 1], y.shape[axis + 1]
+        at = np.clip(source_coordinates(attrs, axis, source, target), 0, source - 1)
+        first = np.floor(at).astype(np.int64)
+        second = np.minimum(first + 1, source - 1)
+        weight = (at - first).astype(np.float32)
+        weight = weight[:, None, None] if axis == 0 else weight[:, None]
+        a, b = np.take(real, first, axis + 1), np.take(real, second, axis + 1)
+        real = a + (b - a) * weight
+    scaled = real * (x.quant.s / y.quant.s)
+    rounded: Ints = np.trunc(scaled + np.copysign(np.float32(0.5), scaled)).astype(np.int64)
+    return rounded + y.quant.z
+
+
+def limited(graph: Graph, node: Node, values: Ints) -> tuple[Array, int]:
+    """Results within the output's range, of its type and shape; how many were limited."""
+    y = graph.tensor(node.outputs[0])
+    fused = getattr(node.attrs, "activation", Activation.NONE)
+    held = np.clip(values, *activation_range(y, fused))
+    count = int(np.count_nonzero(held != values))
+    return held.astype(NUMPY_TYPES[y.dtype]).reshape(y.shape), count
