@@ -15,9 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from npuforge import api_doctor, api_optimize
 from npuforge.accelerators.neural_art.lowering import default_choices
 from npuforge.artefacts.ec_blob import read_blob, write_blob
-from npuforge.aton import assemble, disassemble, epochs_of
+from npuforge.aton import assemble, disassemble
+from npuforge.aton.compiled import Buffer, Compiled
+from npuforge.aton.execute import run_program
+from npuforge.aton.load import load_compiled
 from npuforge.boards import (
     HostBoard,
     QemuBoard,
@@ -27,15 +31,16 @@ from npuforge.boards import (
     missing_tools,
 )
 from npuforge.cost import NpuCost, npu_cost
-from npuforge.doctor import RULES, Diagnosis, Rule, collect, diagnose
+from npuforge.doctor.triage import Triage, read_recorded, triage
 from npuforge.errors import ToolError, UsageError
-from npuforge.explore.judge import TargetJudge
+from npuforge.explore.boards import compare_targets as compare_targets
 from npuforge.exporters import Conversion, convert, format_of
 from npuforge.firmware import KnownAnswer, Network, capture_order, identifier, project_files
 from npuforge.graph import Array, Graph
 from npuforge.importers import Shapes, load_model, read_model_bytes
-from npuforge.lint import LintFinding, lint_file
 from npuforge.mapping import NpuMapping, map_to_npu
+from npuforge.mapping import read_compiled as read_compiled
+from npuforge.mapping import read_vela as read_vela
 from npuforge.messages import text
 from npuforge.numerics import Executor, random_inputs, with_contract
 from npuforge.numerics.neural_art import (
@@ -45,17 +50,10 @@ from npuforge.numerics.neural_art import (
     unit_of,
     with_neural_art,
 )
-from npuforge.passes import Optimization, calibrated_inputs, optimize
 from npuforge.pipeline import PlannedModel, System, plan_system
 from npuforge.report import check_writable, new_folder, write_file
-from npuforge.report.conversion import conversion_document as conversion_document
 from npuforge.report.deployment import deployment_files, write_deployment
-from npuforge.report.optimization import (
-    Written,
-    check_outputs,
-    choose_passes,
-    write_optimized,
-)
+from npuforge.report.program import network_document, run_summary, trace_document
 from npuforge.targets import Target, load_target, target_names
 from npuforge.tasks import ImageRange, Samples, load_samples
 from npuforge.validate import (
@@ -68,10 +66,20 @@ from npuforge.validate import (
     not_run,
     oracle_for,
 )
+from npuforge.validate.program import buffer_arrays, compare_with_model, input_bytes
 from npuforge.vocab import Contract
 
 PathLike = str | os.PathLike[str]
 Tick = Callable[[str], None]
+
+diagnose_project = api_doctor.diagnose_project
+explain_finding = api_doctor.explain_finding
+guided_advice = api_doctor.guided_advice
+probe_source = api_doctor.probe_source
+support_bundle = api_doctor.support_bundle
+versions_document = api_doctor.versions_document
+optimize_model = api_optimize.optimize_model
+lint_model = api_optimize.lint_model
 
 RANDOM_SAMPLES = 10
 SEED = 42
@@ -301,86 +309,21 @@ def convert_model(
     return made
 
 
-def optimize_model(
-    model: PathLike,
-    output: PathLike | None = None,
-    *,
-    target: str = "stm32n6570-dk",
-    clock: str = "nominal",
-    passes: Sequence[str] = (),
-    skip: Sequence[str] = (),
-    cut: bool = False,
-    data: Sequence[PathLike] = (),
-    random_samples: int | None = None,
-    image_range: str | None = None,
-    limit: float = 0.05,
-    insist: bool = False,
-    contract: str | None = None,
-    fix_shape: Sequence[str] = (),
-    force: bool = False,
-    tick: Tick | None = None,
-) -> tuple[Optimization, Written | None]:
-    """Rewrite a model so that more of it runs on the NPU, each rewrite measured on data.
-
-    Args:
-        model: TFLite or ONNX file.
-        output: file to write, ending in .tflite or .onnx; None only reports.
-        target: board, whose placement and time say what pays.
-        clock: its operating point.
-        passes: only these passes; all that keep inputs and outputs when empty.
-        skip: none of these passes.
-        cut: also move conversions and CPU work at the network's ends into the application.
-        data: input files everything is measured on too; see `run_model`.
-        random_samples: number of random samples over the quantised ranges; 4, or 2 beside data.
-        image_range, contract, fix_shape: see `run_model`.
-        limit: largest relative difference of the outputs that bounded passes may add up to.
-        insist: apply passes whether they pay or not.
-        force: replace existing files.
-        tick: called with the name of each pass as it begins.
-
-    Raises:
-        NpuforgeError: the model, the data or the output cannot be used.
-    """
-    board = load_target(target)
-    judge = TargetJudge(board, board.operating_points[check_clock(board, clock)])
-    choice = choose_passes(passes, skip, cut)
-    path = None if output is None else Path(output)
-    if path is not None:
-        check_outputs(path, replace=force)
-    graph = load_graph(model, contract, fix_shape)
-    count = (2 if data else 4) if random_samples is None else random_samples
-    samples = calibrated_inputs(graph, count, SEED)
-    if data:
-        span = parse_image_range(image_range)
-        given = load_samples([Path(item) for item in data], graph, image_range=span)
-        samples += [dict(sample) for sample in given.samples]
-    if not samples:
-        raise UsageError("VAL-002")
-    made = optimize(graph, *choice, samples, judge, limit=limit, insist=insist, tick=tick)
-    return made, None if path is None else write_optimized(made, samples, path, judge)
-
-
-def lint_model(
-    model: PathLike,
-    data: Sequence[PathLike] = (),
-    *,
-    image_range: str | None = None,
-    fix_shape: Sequence[str] = (),
-    graph: Graph | None = None,
-) -> tuple[LintFinding, ...]:
-    """What in a model will make trouble on Neural-ART, errors first.
-
-    A model that npuforge cannot read is looked at as far as its file goes.
-
-    Args:
-        model: TFLite or ONNX file.
-        data: inputs on which ranges and accumulators are measured; see `run_model`.
-        image_range, fix_shape: see `run_model`.
-        graph: the model as it was read already.
-    """
-    paths = [Path(item) for item in data]
-    span, shapes = parse_image_range(image_range), parse_shapes(fix_shape)
-    return lint_file(Path(model), paths, shapes=shapes, image_range=span, graph=graph)
+def conversion_document(made: Conversion, output: Path) -> dict[str, Any]:
+    """A summary of a conversion as a JSON document."""
+    return {
+        "schema": "npuforge.conversion/1",
+        "model": made.graph.name,
+        "output": str(output),
+        "format": str(made.format),
+        "bytes": len(made.content),
+        "nodes": len(made.graph.nodes),
+        "tensors": len(made.graph.tensors),
+        "changed": [
+            {"node": node.name, "op": node.op, "contract": str(node.contract)}
+            for node in made.changed
+        ],
+    }
 
 
 def _program_bytes(path: PathLike) -> bytes:
@@ -390,28 +333,85 @@ def _program_bytes(path: PathLike) -> bytes:
         raise UsageError("ATN-009", path=path, reason=error.strerror or str(error)) from None
 
 
-def aton_document(path: PathLike) -> dict[str, Any]:
-    """Epochs of an epoch-controller blob as a JSON document; bytes are what the engines move.
+def aton_document(path: PathLike, weights: Sequence[PathLike] = ()) -> dict[str, Any]:
+    """What is in a compiled network as a JSON document; bytes are what the engines move.
+
+    Args:
+        path: generated C, a folder with it, or an epoch-controller blob.
+        weights: weight images instead of the ones beside the code.
 
     Raises:
-        ModelError: the file is no blob; the message names the word offset.
+        ModelError: what does not decode, with its word offset, line or field.
     """
-    blob = read_blob(_program_bytes(path))
-    return {
-        "schema": "npuforge.aton/1",
-        "path": str(path),
-        "instructions": len(blob.instructions),
-        "relocatable": bool(blob.prefix),
-        "epochs": [
-            {
-                "epoch": epoch.number,
-                "units": [unit.name for _, unit in sorted(epoch.units.items())],
-                "read": sum(unit.stream_bytes for unit in epoch.readers),
-                "written": sum(unit.stream_bytes for unit in epoch.writers),
-            }
-            for epoch in epochs_of(blob)
-        ],
-    }
+    return network_document(load_compiled(Path(path), [Path(item) for item in weights]))
+
+
+def _program_inputs(network: Compiled, inputs: Sequence[PathLike], seed: int) -> dict[str, bytes]:
+    if not inputs:
+        rng = np.random.default_rng(seed)
+        return {b.name: _random_bytes(b, rng) for b in network.inputs}
+    if len(inputs) != len(network.inputs):
+        raise UsageError("ATN-015", given=len(inputs), wanted=len(network.inputs))
+    made = {}
+    for buffer, path in zip(network.inputs, inputs, strict=True):
+        try:
+            values = np.load(Path(path), allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise UsageError("ATN-009", path=path, reason=str(error)) from None
+        made[buffer.name] = input_bytes(buffer, values)
+    return made
+
+
+def _random_bytes(buffer: Buffer, rng: np.random.Generator) -> bytes:
+    if buffer.real:
+        return rng.uniform(-1, 1, buffer.size // 4).astype("<f4").tobytes()
+    return rng.integers(0, 256, buffer.size, np.uint8).tobytes()
+
+
+def aton_run(
+    path: PathLike,
+    inputs: Sequence[PathLike] = (),
+    *,
+    model: PathLike | None = None,
+    weights: Sequence[PathLike] = (),
+    output: PathLike | None = None,
+    trace: bool = False,
+    seed: int = 1,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Run a compiled network on the simulator, and compare every buffer with its model.
+
+    Args:
+        path: generated C, a folder with it, or a folder of blobs with ``network.json``.
+        inputs: one .npy an input; random bytes when none are given.
+        model: the network it came from; every epoch is then fed with that network's own tensors.
+        weights: weight images instead of the ones beside the code.
+        output: .npz for the captured buffers and outputs.
+        trace: elements of each link, bytes of each pool and port, MACs of every epoch instead.
+        seed: of random inputs.
+        force: replace an existing output file.
+
+    Raises:
+        ModelError: what the program does that hardware would not survive, by epoch and unit.
+        UsageError: a path or an input that cannot be used.
+    """
+    network = load_compiled(Path(path), [Path(item) for item in weights])
+    data = _program_inputs(network, inputs, seed)
+    if output is not None:
+        check_writable(Path(output), replace=force)
+    comparison = None
+    if model is not None:
+        comparison = compare_with_model(network, load_graph(model), data)
+    run = (
+        comparison.run
+        if comparison is not None and output is None
+        else run_program(network, data, capture=output is not None)
+    )
+    if output is not None:
+        save_arrays(Path(output), buffer_arrays(network, run))
+    if trace:
+        return trace_document(network, run)
+    return run_summary(network, run, comparison)
 
 
 def aton_translate(
@@ -759,26 +759,27 @@ def iter_targets() -> Iterator[Target]:
         yield load_target(name)
 
 
-def diagnose_project(paths: Iterable[PathLike]) -> Diagnosis:
-    """Find what is wrong in the files of a deployment (`npuforge doctor`).
+def triage_recording(
+    model: PathLike,
+    recorded: PathLike,
+    *,
+    image_range: str | None = None,
+    fix_shape: Sequence[str] = (),
+    tick: Tick = lambda _: None,
+) -> Triage:
+    """Name what makes a deployed network give the outputs that were recorded.
 
     Args:
-        paths: folders and files in any mix: sources, linker scripts, ELF, logs, reports, models.
+        model: the network that was deployed.
+        recorded: npz with the right inputs (``input``), the device's outputs (``output``) and,
+            where it was recorded, its input buffer (``device_input``); or a serial dump.
+        image_range: what black and white are to the network; guessed when None.
+        fix_shape: see `run_model`.
+        tick: told what is being tried.
 
     Raises:
-        UsageError: DOC-001 when a path does not exist.
+        NpuforgeError: the network or the recording cannot be used.
     """
-    return diagnose(collect(Path(path) for path in paths))
-
-
-def explain_finding(name: str) -> tuple[Rule, ...]:
-    """Rules by id (K11-no-reset) or family (K11).
-
-    Raises:
-        UsageError: DOC-003 when there is none.
-    """
-    wanted = name.lower()
-    found = tuple(r for r in RULES.values() if wanted in (r.id.lower(), r.family.lower()))
-    if not found:
-        raise UsageError("DOC-003", id=name)
-    return found
+    graph = load_graph(model, None, fix_shape)
+    chosen = parse_image_range(image_range)
+    return triage(graph, read_recorded(Path(recorded), graph, chosen), chosen, tick)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuforge.accelerators.neural_art.epochs import ACTIV, ARITH, CONVACC, POOL, Epoch, epochs
@@ -160,6 +160,7 @@ def test_large_pool_becomes_small_ones_two_an_epoch() -> None:
     assert [sum(op.pool for op in e.operations) for e in found] == [2, 2, 2]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(("conv", "depthwise", "wide", "add")), min_size=1, max_size=12),
     st.sampled_from((4, 8, 16, 24, 64, 160)),

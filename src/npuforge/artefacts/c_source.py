@@ -184,20 +184,26 @@ def read_c(text: str) -> CSource:
 
 def _readable(text: str) -> str:
     """Words that hide a declaration from the grammar, replaced by blanks of the same length."""
-    blank = re.compile(
-        r"\b(?:__STATIC_INLINE|__STATIC_FORCEINLINE|__INLINE|__FORCEINLINE|__IO|__weak|__WEAK|"
-        r"ALIGN_32BYTES(?=\s*\()|UNUSED_FN|TX_THREAD_STACK|__NO_RETURN|IRAM_ATTR|"
-        r"extern\s+\"C\")(?!\w)"
-    )
+    text = _CPLUSPLUS.sub(lambda match: "\n" * match[0].count("\n"), text)
+    text = _LONE_MACRO.sub(r"\1;", text)
+    return _WORDS.sub(_blank, text)
 
-    def replaced(match: re.Match[str]) -> str:
-        word = match[0]
-        if word.startswith("__STATIC"):
-            return "static".ljust(len(word))
-        return " " * len(word)
 
-    # a backslash at a line's end in front of CR is already gone; a huge line costs only time
-    return blank.sub(replaced, text)
+_CPLUSPLUS = re.compile(
+    r"^[ \t]*#[ \t]*if(?:def[ \t]+__cplusplus|[ \t]+defined[ \t(]*__cplusplus[ \t)]*)[^\n]*\n"
+    r"(?:[^#\n]*\n){0,4}?[ \t]*#[ \t]*endif[^\n]*",
+    re.MULTILINE,
+)
+_LONE_MACRO = re.compile(r"^([A-Z][A-Z0-9_]{3,}\([^()\n]*\))[ \t]*(?=\n\s*[^{\s])", re.MULTILINE)
+_WORDS = re.compile(
+    r"\b(?:__STATIC_INLINE|__STATIC_FORCEINLINE|__INLINE|__FORCEINLINE|__IO|__weak|__WEAK|"
+    r"ALIGN_32BYTES(?=\s*\()|__NO_RETURN|IRAM_ATTR|LOCAL|EXPORT)(?!\w)"
+)
+
+
+def _blank(match: re.Match[str]) -> str:
+    word = match[0]
+    return "static".ljust(len(word)) if word.startswith("__STATIC") else " " * len(word)
 
 
 _CONTROL = {"while_statement", "for_statement", "do_statement"}

@@ -4,14 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from npuforge.doctor import checks_memory, checks_power, checks_runtime
+from npuforge.doctor import (
+    checks_cache,
+    checks_cache_code,
+    checks_image,
+    checks_memory,
+    checks_model,
+    checks_power,
+    checks_runtime,
+    checks_source,
+    checks_values,
+)
 from npuforge.doctor.findings import Check, Diagnosis, Finding, Rule, order
+from npuforge.doctor.log_checks import LOG_CHECKS
 from npuforge.doctor.project import Project
 
 CHECKS: tuple[Check, ...] = (
     *checks_memory.CHECKS,
+    *checks_image.CHECKS,
     *checks_runtime.CHECKS,
     *checks_power.CHECKS,
+    *checks_cache.CHECKS,
+    *checks_cache_code.CHECKS,
+    *checks_values.CHECKS,
+    *checks_source.CHECKS,
+    *checks_model.CHECKS,
+    *LOG_CHECKS,
 )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from npuforge.artefacts.linker_script import LinkerScript, Region, read_linker_script
 from npuforge.artefacts.recognise import Kind
 from npuforge.doctor.findings import Check, Finding, Rule
 from npuforge.doctor.project import Artefact, Project
+from npuforge.doctor.sources import VENDOR
 from npuforge.doctor.stm32n6 import bank_of, banks_of, first_gap, secure
 from npuforge.vocab import Severity
 
@@ -22,12 +24,20 @@ def linker(artefact: Artefact, text: str) -> LinkerScript:
 
 
 def scripts(project: Project) -> list[tuple[Artefact, LinkerScript]]:
-    """Linker scripts that declare memory, of this family or of none we know."""
-    return [
+    """Linker scripts of the project's own that declare memory.
+
+    Those of boot loaders and flash loaders count only when there are no others.
+    """
+    found = [
         (item, script)
         for item, script in project.parsed(linker, Kind.LINKER_SCRIPT)
-        if script.regions
+        if script.regions and not VENDOR.search(item.name) and "emplate" not in item.name
     ]
+    applications = [pair for pair in found if not _BOOT.search(pair[0].path.name)]
+    return applications or found
+
+
+_BOOT = re.compile(r"fsbl|loader|boot", re.IGNORECASE)
 
 
 def of_family(script: LinkerScript) -> bool:

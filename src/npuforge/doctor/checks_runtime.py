@@ -50,23 +50,25 @@ def _done_known(step: Step, project: Project) -> bool:
     return bool(target) and re.search(rf"\breturn\b[^;]*\b{re.escape(target)}\b", body) is not None
 
 
-def _epoch_loop(step: Step) -> Frame | None:
+def _epoch_loop(step: Step, program: Program) -> Frame | None:
     """The innermost loop around an epoch call, if that loop waits for the end of the network."""
     loops = step.loops
     if not loops:
         return None
     inner = loops[-1]
     target = step.event.target
-    words = inner.condition
-    if "DONE" in words or (target and re.search(rf"\b{re.escape(target)}\b", words)):
+    ends = re.compile(rf"DONE|\b(?:{re.escape(target) or 'DONE'})\b")
+    if ends.search(inner.condition) or re.search(
+        r"\b(?:ret|rt_ret|status|st|done|finished|running)\b", inner.condition, re.IGNORECASE
+    ):
         return inner
-    if re.search(r"\b(?:ret|rt_ret|status|st|done|finished|running)\b", words, re.IGNORECASE):
-        return inner
-    # a counted loop, or an endless one left by break, around the call in its own function
+    for other in program.steps:
+        if other.event.kind in ("break", "return", "goto") and inner in other.frames:
+            inside = other.frames[other.frames.index(inner) + 1 :]
+            if any(ends.search(frame.condition) for frame in inside if frame.kind != "loop"):
+                return inner
     own = [frame for frame in step.event.frames if frame.kind == "loop"]
-    if own and len(loops) > 1:
-        return inner
-    return None
+    return inner if own and len(loops) > 1 else None
 
 
 def _runs(program: Program) -> list[Step]:
@@ -106,6 +108,10 @@ def _runtime_init(project: Project, sources: Sources, program: Program) -> Itera
         first, second = straight[0], straight[1]
         if (first.source, first.event.line) != (second.source, second.event.line):
             yield INIT_TWICE.at(second.at(), first.at())
+
+
+def _optional(step: Step) -> bool:
+    return any(frame.kind == "pp" for frame in step.frames)
 
 
 def _branched(step: Step) -> bool:
@@ -150,7 +156,7 @@ def _zero(program: Program, runs: list[Step]) -> Iterator[Finding]:
 def _reset(program: Program, runs: list[Step]) -> Iterator[Finding]:
     resets = list(program.calls(names.RESET))
     for run in runs:
-        loop = _epoch_loop(run)
+        loop = _epoch_loop(run, program)
         around = [frame for frame in run.loops if frame != loop]
         if not around or (loop is None and not _state_machine(run)):
             continue
@@ -168,7 +174,7 @@ def _state_machine(run: Step) -> bool:
 
 def _in_flight(program: Program, runs: list[Step]) -> Iterator[Finding]:
     for run in runs:
-        loop = _epoch_loop(run)
+        loop = _epoch_loop(run, program)
         if loop is None:
             continue
         for step in program.calls(re.compile(r"LL_ATON_RT_Reset_Network")):
@@ -299,7 +305,7 @@ def _osal(project: Project) -> Iterator[Finding]:
         if run is None:
             continue
         for kernel, pattern in names.KERNEL.items():
-            start = next(program.calls(pattern), None)
+            start = next((s for s in program.calls(pattern) if not _optional(s)), None)
             if start is None or bare is None:
                 continue
             if defines(project, f"LL_ATON_OSAL_(?:{kernel}|USER_IMPL)"):

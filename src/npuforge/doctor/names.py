@@ -25,8 +25,8 @@ ENABLE_IRQ = re.compile(r"(?:HAL_)?NVIC_EnableIRQ|__NVIC_EnableIRQ")
 SET_PRIORITY = re.compile(r"(?:HAL_)?NVIC_SetPriority|__NVIC_SetPriority")
 NPU_IRQ = re.compile(r"\bNPU(?:_END_OF_EPOCH|_?INT)?\d?_IRQn\b|\bCDNN\d_IRQn\b")
 KERNEL = {
-    "FREERTOS": re.compile(r"vTaskStartScheduler|xTaskCreate(?:Static)?|osKernelStart|osThreadNew"),
-    "THREADX": re.compile(r"tx_kernel_enter|tx_thread_create|MX_ThreadX_Init"),
+    "FREERTOS": re.compile(r"vTaskStartScheduler|osKernelStart"),
+    "THREADX": re.compile(r"tx_kernel_enter|MX_ThreadX_Init"),
     "ZEPHYR": re.compile(r"k_thread_create|k_sem_take"),
 }
 TASK_CREATE = re.compile(

@@ -71,7 +71,7 @@ class Project:
             try:
                 self._texts[artefact.path] = read_text(artefact.path)
             except OSError as error:
-                self._note(artefact, "DOC-002", error)
+                self.note(artefact, "DOC-002", error)
                 self._texts[artefact.path] = ""
         return self._texts[artefact.path]
 
@@ -80,7 +80,7 @@ class Project:
         try:
             return read_bytes(artefact.path, limit)
         except OSError as error:
-            self._note(artefact, "DOC-002", error)
+            self.note(artefact, "DOC-002", error)
             return b""
 
     def once(self, key: object, make: Callable[[], T]) -> T:
@@ -105,13 +105,14 @@ class Project:
                 try:
                     self._cache[key] = reader(item, self.text(item))
                 except (NpuforgeError, OSError) as error:
-                    self._note(item, getattr(error, "code", "DOC-002"), error)
+                    self.note(item, getattr(error, "code", "DOC-002"), error)
                     self._cache[key] = None
             value = self._cache[key]
             if value is not None:
                 yield item, value  # type: ignore[misc]
 
-    def _note(self, artefact: Artefact, code: str, error: Exception) -> None:
+    def note(self, artefact: Artefact, code: str, error: Exception) -> None:
+        """Remember a file that could not be read."""
         self.unread.append(Unread(artefact.name, code, str(error)))
 
     @property

@@ -32,7 +32,7 @@ VENDOR = re.compile(
     r"uvcl|openblt|tinyusb|zephyr|tensorflow|tflite-micro|edge-impulse-sdk|arm_math|CMSIS-DSP|"
     r"NPU_Validation|AI_Validation|SystemPerformance|opencv|littlefs|FatFs|wolfssl|nuttx|"
     r"mtk3bsp2|mtkernel_3|stm32-mw-\w+|Camera_Middleware|ThirdParty|cmsis_\w+|STM32Cube_FW\w*|"
-    r"stai_\w+\.[ch])(?:/|$)",
+    r"(?:stai|ll_aton|ll_sw)_\w+\.[ch])(?:/|$)",
     re.IGNORECASE,
 )
 INTERESTING = re.compile(
@@ -41,7 +41,7 @@ INTERESTING = re.compile(
     r"\bNPU\d?_|XSPI|HAL_BSEC|BSEC_|OTP|VTOR|ethosu|pp_params|postprocess|xTaskCreate|"
     r"tx_thread_create|osThread|NVIC_EnableIRQ|SRAMSD|CameraPipeline|_sbrk|DWT|\bint main\b|"
     r"\bapp_main\b|EXTMEM|zero_?point|0x3[4][0-9A-Fa-f]{6}|0x[79][0-9A-Fa-f]{7}|inference|"
-    r"network|HAL_IncTick|float16",
+    r"network|HAL_IncTick|float16|configLIBRARY_MAX|tx_byte_pool|NN_\w*(?:WIDTH|HEIGHT)|&\s*_end\b",
     re.IGNORECASE,
 )
 PRIMITIVE = re.compile(

@@ -1,1 +1,1 @@
-"""The explore room: runs the stages on alternatives and says which is better."""
+"""The explore room: propose choices, run the stages, rank."""

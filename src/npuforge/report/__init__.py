@@ -11,6 +11,7 @@ from npuforge.report.bundle import (
 from npuforge.report.documents import (
     SCHEMAS,
     analysis_document,
+    boards_document,
     check_document,
     cost_document,
     graph_document,
@@ -19,8 +20,10 @@ from npuforge.report.documents import (
     npu_document,
     npu_time_document,
     schedule_document,
+    st_report_document,
     target_document,
     validation_document,
+    vela_document,
     verdict,
 )
 from npuforge.report.html import html_report, human_bytes, human_count
@@ -28,6 +31,7 @@ from npuforge.report.html import html_report, human_bytes, human_count
 __all__ = [
     "SCHEMAS",
     "analysis_document",
+    "boards_document",
     "check_document",
     "check_writable",
     "cost_document",
@@ -43,8 +47,10 @@ __all__ = [
     "npu_time_document",
     "schedule_document",
     "sha256",
+    "st_report_document",
     "target_document",
     "validation_document",
+    "vela_document",
     "verdict",
     "write_bundle",
     "write_file",

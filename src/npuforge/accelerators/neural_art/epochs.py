@@ -58,7 +58,10 @@ def epochs(
     packer, queue = _Packer(), _Queue(ops)
     while (op := queue.next()) is not None:
         if op.part in (Part.SOFTWARE, Part.HELPER):
-            packer.alone(op, PlacementKind.HYBRID if op.part is Part.HELPER else kinds[op.node])
+            helper = op.part is Part.HELPER
+            split = kinds[op.node] in (PlacementKind.HYBRID, PlacementKind.HARDWARE)
+            on_cpu = PlacementKind.CPU_FLOAT if split else kinds[op.node]
+            packer.alone(op, PlacementKind.HYBRID if helper else on_cpu)
             queue.take(op)
         elif packer.fits(op):
             packer.add(op)

@@ -1,0 +1,428 @@
+"""K01, K14 to K16 and K30: what lies where, in flash and in RAM, and whether the parts fit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from npuforge.artefacts.boot_image import BootImage, read_boot_image
+from npuforge.artefacts.c_source import constant
+from npuforge.artefacts.elf import Image, read_elf, read_map
+from npuforge.artefacts.recognise import Kind
+from npuforge.artefacts.text import line_of
+from npuforge.doctor.checks_memory import OFF_AT_RESET, scripts
+from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Rule
+from npuforge.doctor.network_facts import networks_of
+from npuforge.doctor.project import Artefact, Project
+from npuforge.doctor.sources import Sources, sources_of
+from npuforge.doctor.stm32n6 import APPLICATION_SLOT, FSBL_ZONE, bank_of, secure
+from npuforge.errors import ModelError
+from npuforge.vocab import Severity
+
+OVERLAP = Rule("K01-overlap", Severity.ERROR, cases=("C27", "C05"), rank=5)
+STACK = Rule("K01-stack-in-pool", Severity.ERROR, Confidence.MEDIUM, cases=("C05",), rank=6)
+FSBL = Rule("K01-fsbl-zone", Severity.INFO, cases=("C03",))
+NOLOAD = Rule("K01-noload-context", Severity.ERROR, cases=("A34",), rank=10)
+FRAME = Rule("K01-frame-over-code", Severity.WARNING, cases=("C26",), rank=10)
+HEAP = Rule("K01-heap-shared", Severity.WARNING, Confidence.MEDIUM, cases=("I13",), rank=10)
+SLOT = Rule("K15-slot", Severity.ERROR, cases=("C02",), rank=5)
+COPY = Rule("K15-copy-size", Severity.ERROR, cases=("C28",), rank=5)
+HEADER = Rule("K15-header", Severity.ERROR, cases=("H01",), rank=5)
+NO_ALIGN = Rule("K15-no-align", Severity.WARNING, cases=("H01",), rank=10)
+ADDRESS = Rule("K15-flash-address", Severity.ERROR, cases=("H04",), rank=5)
+UNSIGNED = Rule("K15-unsigned", Severity.WARNING, Confidence.MEDIUM, cases=("H04",), rank=10)
+NOT_LOADED = Rule("K16-not-loaded", Severity.ERROR, Confidence.MEDIUM, cases=("C01",), rank=5)
+BASE = Rule("K16-base", Severity.ERROR, cases=("C13", "A01"), rank=5)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A file that a script writes to flash."""
+
+    file: str
+    start: int
+    where: Evidence
+
+
+def _map(artefact: Artefact, text: str) -> Image:
+    return read_map(text)
+
+
+def images_of(project: Project) -> list[tuple[Artefact, Image]]:
+    """Linked programs for this chip: ELF files, else maps."""
+
+    def make() -> list[tuple[Artefact, Image]]:
+        found = [*_binary(project), *project.parsed(_map, Kind.MAP)]
+        return [
+            (item, image)
+            for item, image in found
+            if any(secure(s.address) >> 24 in (0x34, 0x70, 0x71) for s in image.sections)
+        ]
+
+    return project.once("images", make)
+
+
+def _binary(project: Project) -> Iterator[tuple[Artefact, Image]]:
+    for item in project.of(Kind.ELF):
+        try:
+            yield item, read_elf(project.data(item), item.name)
+        except ModelError as error:
+            project.note(item, error.code, error)
+
+
+# -- RAM
+
+
+def _ram(project: Project) -> Iterator[Finding]:
+    networks = networks_of(project)
+    images = images_of(project)
+    for item, image in images:
+        for section in image.sections:
+            bank = bank_of(section.address)
+            if section.loaded and bank is not None and bank.needs_power:
+                yield OFF_AT_RESET.at(
+                    item.at(None, section.name, section.address), what=section.name,
+                    end=f"{section.end:#010x}", bank=bank.name,
+                )  # fmt: skip
+        for facts in networks:
+            for start, end, name in facts.touched:
+                over = next(
+                    (
+                        s
+                        for s in image.sections
+                        if s.address < end and start < s.end and not _network_section(s.name)
+                    ),
+                    None,
+                )
+                if over is not None:
+                    line = next((p.line for p in facts.pools if p.name == name), None)
+                    yield OVERLAP.at(
+                        item.at(None, over.name, over.address),
+                        facts.artefact.at(line, name, start),
+                        section=over.name, start=f"{over.address:#010x}", end=f"{over.end:#010x}",
+                        pool=name or f"{start:#010x}",
+                    )  # fmt: skip
+    yield from _stack(project)
+    yield from _zone(project)
+
+
+def _network_section(name: str) -> bool:
+    return re.search(r"npu|pool|weights?|activ|aton|psram|ext", name, re.IGNORECASE) is not None
+
+
+def _stack(project: Project) -> Iterator[Finding]:
+    """Linker scripts alone: the stack top inside memory that the network writes."""
+    if images_of(project):
+        return
+    for item, script in scripts(project):
+        top = script.symbols.get("_estack")
+        if top is None:
+            continue
+        size = script.symbols.get("_Min_Stack_Size", 0x400)
+        for facts in networks_of(project):
+            for start, end, name in facts.touched:
+                if start < top and top - size < end and bank_of(start) is not None:
+                    line = next((p.line for p in facts.pools if p.name == name), None)
+                    yield STACK.at(
+                        item.at(script.symbol_lines.get("_estack"), "_estack", top),
+                        facts.artefact.at(line, name, start),
+                        top=f"{top:#010x}", pool=name or f"{start:#010x}",
+                    )  # fmt: skip
+
+
+def _zone(project: Project) -> Iterator[Finding]:
+    runs_there = [
+        (item, region)
+        for item, script in scripts(project)
+        for region in script.regions.values()
+        if region.origin is not None
+        and region.end is not None
+        and FSBL_ZONE[0] <= secure(region.origin) < FSBL_ZONE[1]
+    ]
+    for facts in networks_of(project):
+        for start, end, name in facts.touched:
+            if start < FSBL_ZONE[1] and FSBL_ZONE[0] < end:
+                line = next((p.line for p in facts.pools if p.name == name), None)
+                where = facts.artefact.at(line, name, start)
+                if runs_there:
+                    item, region = runs_there[0]
+                    yield FSBL.at(
+                        where, item.at(region.line, region.text, region.origin),
+                        severity=Severity.WARNING, pool=name,
+                    )  # fmt: skip
+                else:
+                    yield FSBL.at(where, pool=name)
+                return
+
+
+def _objects(project: Project) -> Iterator[Finding]:
+    sources = sources_of(project)
+    yield from _context(project, sources)
+    yield from _frames(project, sources)
+    yield from _sbrk(sources)
+
+
+def _context(project: Project, sources: Sources) -> Iterator[Finding]:
+    noload = {
+        name.rstrip("*"): item.at(section.line, f"{section.name} (NOLOAD)")
+        for item, script in scripts(project)
+        for section in script.sections
+        if section.noload
+        for name in (section.name, *section.inputs)
+    }
+    for source, function, event in sources.all_events():
+        if event.kind != "call" or not re.fullmatch(r"stai_(?!runtime)\w+_init", event.name):
+            continue
+        name = re.sub(r"^[&(\s]+|\W.*$", "", event.args[0]) if event.args else ""
+        for where, variable in sources.variables.get(name, ()):
+            if variable.section not in noload or any(
+                e.kind == "call" and e.name == "memset" and name in e.args[0]
+                for e in function.events
+            ):
+                continue
+            yield NOLOAD.at(
+                where.at(variable.line, f"{variable.type} {name}"),
+                source.at(event.line, f"{event.name}({', '.join(event.args)})"),
+                noload[variable.section],
+                name=name,
+                section=variable.section,
+            )
+
+
+_LAYER = re.compile(r"LTDC_SetAddress|SetLayerAddress|ConfigLayer|LTDC_Layer|FBStartAdress")
+_FRAME = re.compile(r"FBStart\w*|\w*(?:LAYER|FRAME|FB|LCD)\w*(?:ADDR|ADDRESS|BASE|START)\w*", re.I)
+
+
+def _frames(project: Project, sources: Sources) -> Iterator[Finding]:
+    code = [
+        (item, region)
+        for item, script in scripts(project)
+        for region in script.regions.values()
+        if region.origin is not None and region.end is not None and "x" in region.attributes
+    ]
+    places: list[tuple[Evidence, int]] = []
+    default = sources.text_mentions(re.compile(r"BSP_LCD_Init(?:Ex)?\s*\(")) and not (
+        sources.text_mentions(_LAYER)
+    )
+    for found in sources.macros.values() if default else ():
+        for source, macro in found:
+            if _FRAME.fullmatch(macro.name) and macro.params is None:
+                value = constant(macro.body, sources.values)
+                if value is not None:
+                    where = source.at(macro.line, f"#define {macro.name} {macro.body}")
+                    places.append((where, value))
+    for source, _, event in sources.all_events():
+        if event.kind == "assign" and _FRAME.search(event.name.split(".")[-1].split("->")[-1]):
+            value = constant(event.args[1], sources.values)
+            if value is not None:
+                places.append((source.at(event.line, f"{event.name} = {event.args[1]}"), value))
+    for where, value in places:
+        for item, region in code:
+            start = secure(region.origin or 0) & ~0xFFF
+            if start <= secure(value) < secure(region.end or 0) and secure(value) >> 24 == 0x34:
+                yield FRAME.at(
+                    where, item.at(region.line, region.text, region.origin),
+                    address=f"{value:#010x}", region=region.name,
+                )  # fmt: skip
+                break
+
+
+_END = re.compile(r"\b(_end|end|__end__|_ebss|__bss_end__|_heap_start)\b")
+
+
+def _sbrk(sources: Sources) -> Iterator[Finding]:
+    for source, function in sources.functions.get("_sbrk", ()):
+        symbol = None
+        for event in function.events:
+            if event.kind == "assign":
+                match = re.search(r"&\s*(_end|end|__end__|_ebss|_heap_start)\b", event.args[1])
+                symbol = match[1] if match else symbol
+        limit = any(
+            re.search(r"_estack|limit|HEAP_SIZE|heap_end|_eheap", " ".join((e.name, *e.args)))
+            and e.kind == "assign" and "estack" not in " ".join(e.args)
+            for e in function.events
+        )  # fmt: skip
+        if symbol is None or limit:
+            continue
+        for other, user, event in sources.all_events():
+            if user.name == "_sbrk" or event.kind not in ("assign", "call"):
+                continue
+            words = " ".join((event.name, *event.args))
+            if re.search(rf"&\s*{symbol}\b", words) and not re.search(r"memset|zero|clear", words):
+                yield HEAP.at(
+                    other.at(event.line, words),
+                    source.at(function.line, f"_sbrk grows from {symbol}"),
+                    symbol=symbol,
+                )
+                return
+
+
+# -- flash
+
+
+def _placed(project: Project) -> list[Placed]:
+    found = []
+    pattern = re.compile(
+        r"([\w./\\$()-]+\.(?:bin|hex|raw|elf))[\"']?\s*,?\s+(?:-a\w*\s+)?(0x[0-9a-fA-F]{7,8})\b"
+    )
+    for item in project.of(Kind.BUILD, Kind.SCRIPT):
+        text = project.text(item)
+        for match in pattern.finditer(text):
+            found.append(
+                Placed(
+                    PurePosixPath(match[1].replace("\\", "/")).name, int(match[2], 16),
+                    item.at(line_of(text, match.start()), match[0]),
+                )
+            )  # fmt: skip
+    return found
+
+
+def _size_of(project: Project, name: str) -> tuple[int, Artefact] | None:
+    found = [item for item in project.artefacts if item.path.name == name]
+    return (found[0].size, found[0]) if len(found) == 1 else None
+
+
+def _weights(project: Project) -> list[tuple[int, Evidence]]:
+    found = []
+    for facts in networks_of(project):
+        for pool in facts.pools:
+            if pool.used and pool.read_only and pool.base >> 28 == 7:
+                found.append((pool.base, facts.artefact.at(pool.line, pool.name, pool.base)))
+    return found
+
+
+def _flash(project: Project) -> Iterator[Finding]:
+    placed = _placed(project)
+    yield from _slots(project, placed)
+    yield from _addresses(project, placed)
+    yield from _copy(project)
+    yield from _raw(project, placed)
+    yield from _signing(project)
+
+
+def _slots(project: Project, placed: list[Placed]) -> Iterator[Finding]:
+    weights = _weights(project)
+    programs: list[tuple[int, int, Evidence]] = []
+    for entry in placed:
+        sized = _size_of(project, entry.file)
+        if sized and not _is_weights(entry.file):
+            programs.append((entry.start, entry.start + sized[0], entry.where))
+    if not programs:
+        for item in project.of(Kind.BOOT_IMAGE):
+            start = APPLICATION_SLOT[0]
+            if item.size > 0x1000 and "fsbl" not in item.name.lower():
+                programs.append((start, start + item.size, item.at(None, f"{item.size} bytes")))
+        for item, image in images_of(project):
+            runs = {secure(s.address) >> 20 for s in image.sections if s.code}
+            if not programs and image.load_bytes and runs & {0x340} and item.kind is Kind.ELF:
+                start = APPLICATION_SLOT[0]
+                programs.append(
+                    (start, start + image.load_bytes, item.at(None, f"{image.load_bytes} bytes"))
+                )
+    for start, end, where in programs:
+        for base, evidence in weights:
+            if start < base < end:
+                yield SLOT.at(
+                    where, evidence, size=end - start, start=f"{start:#010x}",
+                    base=f"{base:#010x}", room=base - start,
+                )  # fmt: skip
+                break
+
+
+def _is_weights(name: str) -> bool:
+    return re.search(r"atonbuf|weights?|xspi|network_data|params|\.raw", name, re.I) is not None
+
+
+def _addresses(project: Project, placed: list[Placed]) -> Iterator[Finding]:
+    for entry in placed:
+        if 0x0700_0000 <= entry.start < 0x0800_0000:
+            yield ADDRESS.at(entry.where, address=f"{entry.start:#010x}")
+    bases = {base for base, _ in _weights(project)}
+    for entry in placed:
+        named = re.search(r"atonbuf\.xSPI2", entry.file) and entry.start >> 28 == 7
+        if named and len(bases) == 1 and entry.start not in bases:
+            base, evidence = _weights(project)[0]
+            yield BASE.at(entry.where, evidence, start=f"{entry.start:#010x}", base=f"{base:#010x}")
+    signing = any(
+        re.search(r"SigningTool|-align\b|_signed|sign", project.text(item), re.IGNORECASE)
+        for item in project.of(Kind.BUILD, Kind.SCRIPT)
+    )
+    for entry in placed:
+        boots = entry.start in (0x7000_0000, APPLICATION_SLOT[0])
+        if boots and not signing and "sign" not in entry.file and "trusted" not in entry.file:
+            yield UNSIGNED.at(entry.where, file=entry.file)
+
+
+def _copy(project: Project) -> Iterator[Finding]:
+    sources = sources_of(project)
+    sizes = [
+        (image.load_bytes, item.at(None, f"{image.load_bytes} bytes"))
+        for item, image in images_of(project)
+        if image.load_bytes and "fsbl" not in item.name.lower()
+    ]
+    sizes += [
+        (item.size, item.at(None, f"{item.size} bytes"))
+        for item in project.of(Kind.BOOT_IMAGE, Kind.RAW_IMAGE)
+        if re.search(r"app", item.path.name, re.IGNORECASE) and not _is_weights(item.path.name)
+    ]
+    for source, macro in sources.macros.get("EXTMEM_LRUN_SOURCE_SIZE", ()):
+        value = constant(macro.body, sources.values)
+        largest = max(sizes, default=None, key=lambda pair: pair[0])
+        if value is not None and largest is not None and largest[0] > value:
+            yield COPY.at(
+                source.at(macro.line, f"#define {macro.name} {macro.body}"), largest[1],
+                copied=value, size=largest[0],
+            )  # fmt: skip
+
+
+def _raw(project: Project, placed: list[Placed]) -> Iterator[Finding]:
+    sources = sources_of(project)
+    for item in project.of(Kind.RAW_IMAGE, Kind.IHEX):
+        match = re.search(r"atonbuf\.(AXISRAM[2-6]|npuRAM[3-6]|cpuRAM2)\.", item.path.name)
+        if match is None:
+            continue
+        for facts in networks_of(project):
+            pool = next((p for p in facts.pools if match[1] in (p.postfix, p.name)), None)
+            if pool is None:
+                continue
+            address = re.compile(rf"0x{pool.base:x}", re.IGNORECASE)
+            loaded = any(address.search(entry.where.token) for entry in placed)
+            if not loaded and not sources.text_mentions(address):
+                yield NOT_LOADED.at(
+                    item.at(None, f"{item.size} bytes"),
+                    facts.artefact.at(pool.line, pool.name, pool.base),
+                    pool=pool.name, base=f"{pool.base:#010x}",
+                )  # fmt: skip
+
+
+def _signing(project: Project) -> Iterator[Finding]:
+    for item in project.of(Kind.BOOT_IMAGE):
+        try:
+            header: BootImage = read_boot_image(project.data(item, 0x1000), item.name)
+        except ModelError as error:
+            project.note(item, error.code, error)
+            continue
+        if header.reset is not None and not header.aligned:
+            yield HEADER.at(
+                item.at(None, f"+0x70 = {header.entry:#010x}", header.entry),
+                entry=f"{header.entry:#010x}", reset=f"{header.reset:#010x}",
+            )  # fmt: skip
+    for item in project.of(Kind.BUILD, Kind.SCRIPT):
+        text = project.text(item)
+        for match in re.finditer(r"[^\n]*SigningTool_CLI[^\n]*(?:\\\n[^\n]*)*", text):
+            words = match[0]
+            if re.search(r"-bin\b|\s-t\s", words) and not re.search(r"-align\b|--align", words):
+                yield NO_ALIGN.at(item.at(line_of(text, match.start()), words))
+
+
+CHECKS = (
+    Check("memory overlaps", (OVERLAP, STACK, FSBL, OFF_AT_RESET), _ram),
+    Check("objects in memory", (NOLOAD, FRAME, HEAP), _objects),
+    Check(
+        "flash images",
+        (SLOT, COPY, HEADER, NO_ALIGN, ADDRESS, UNSIGNED, NOT_LOADED, BASE),
+        _flash,
+    ),
+)

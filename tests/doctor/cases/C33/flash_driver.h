@@ -1,0 +1,2 @@
+/* XSPI */
+#define DUMMY_CYCLES_READ_OCTAL_DTR 20u

@@ -1,0 +1,2 @@
+/* network constants */
+#define OUT0_SCALE 0.0245098f

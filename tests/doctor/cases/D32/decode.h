@@ -1,0 +1,3 @@
+/* network constants */
+#define SCORE_SCALE 0.0078125f
+#define SCORE_ZERO_POINT 0

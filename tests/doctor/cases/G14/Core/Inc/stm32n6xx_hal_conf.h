@@ -1,0 +1,2 @@
+#define HAL_MODULE_ENABLED
+/* #define HAL_CACHEAXI_MODULE_ENABLED   */
