@@ -71,6 +71,7 @@ def test_old_report() -> None:
     assert (compiled.hardware, compiled.hybrid, compiled.software) == (2, 0, 3)
     assert compiled.off_npu == ("Concat", "DepthToSpace", "DequantizeLinear")
     assert compiled.version.startswith("2.1.0")
+    assert compiled.release == "2.1"
 
 
 def test_new_report() -> None:
@@ -197,6 +198,33 @@ def test_a_network_too_large_says_why() -> None:
     assert not result.fits
     assert result.why
     assert result.activation_bytes is None
+
+
+def test_several_networks_make_one_table(tmp_path: Path, example: object) -> None:
+    names = ("visual_wake_words", "keyword_spotting")
+    models = [str(example(name)) for name in names]  # type: ignore[operator]
+    if not all(Path(model).is_file() for model in models):
+        pytest.skip("examples not present")
+    broken = tmp_path / "broken.tflite"
+    broken.write_bytes(b"no model")
+    run = CliRunner()
+    good = run.invoke(app, ["analyze", *models, "--json"])
+    assert good.exit_code == 0, good.output
+    rows = json.loads(good.stdout)["models"]
+    assert [Path(row["path"]).stem for row in rows] == list(names)
+    for row, model in zip(rows, models, strict=True):
+        npu = map_to_npu(api.load_graph(model))
+        assert row["board"]["node_share"] == npu.node_share
+        assert row["epochs"] == [npu.hardware_epochs, npu.hybrid_epochs, npu.software_epochs]
+    bad = run.invoke(app, ["analyze", models[0], str(broken), "--target", "mps3-an547", "--json"])
+    assert bad.exit_code == 1
+    fine, wrong = json.loads(bad.stdout)["models"]
+    assert fine["why"] == ""
+    assert fine["epochs"] is None
+    assert "broken.tflite" in wrong["why"]
+    shown = run.invoke(app, ["analyze", *models])
+    assert shown.exit_code == 0
+    assert "MAP-npu" in shown.output
 
 
 def test_command_line(tmp_path: Path, example: object) -> None:

@@ -164,6 +164,7 @@ _FAILED = re.compile(
     r"\b(?:ret(?:urn(?:ed)?)?|rc|status|errno)\s*[=:]?\s*-[1-9]",
     re.IGNORECASE,
 )
+_SAID = re.compile(r"fail|err|abort|reject|invalid|unable|cannot|refused|fault", re.IGNORECASE)
 _FINE = re.compile(
     r"\b(?:no|0|without) (?:error|errors|failure|failures|fault)\b|"
     r"\b(?:errors?|fail(?:ed|ures?)?|status|ret|result|err)\s*[=:]\s*0x?0*\b(?!x)",
@@ -317,7 +318,7 @@ def _npu_kind(text: str) -> Kind | None:
         return Kind.OPERATION_FAILED
     if _TIMEOUT.search(text):
         return Kind.TIMEOUT
-    if failed and (_RUN.search(text) or _CODE.search(text)):
+    if failed and (_RUN.search(text) or (_SAID.search(text) and _CODE.search(text))):
         return Kind.RUN_FAILED
     if _RUN_OK.search(text):
         return Kind.RUN_OK

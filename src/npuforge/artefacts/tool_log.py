@@ -151,7 +151,6 @@ _CODED = re.compile(r"\b(E\d{3})\s*\(\s*(\w+)\s*\)\s*:?\s*(.*)")
 _WORDED = re.compile(
     r"\b(TOOL ERROR|INTERNAL ERROR|NETWORK ERROR|LOAD ERROR|USER ERROR|NOT IMPLEMENTED|CLI ERROR|"
     r"IMPORT ERROR|PARAMETER ERROR|COMPILER ERROR)\s*(?:\([^)]*\))?\s*:?\s*(.*)",
-    re.IGNORECASE,
 )
 _PROGRAMMER = re.compile(r"^\s*Error\s*:\s*(.{3,})", re.IGNORECASE)
 _MAKE = re.compile(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    model: Path = typer.Argument(help="TFLite or ONNX file."),
+    models: list[Path] = typer.Argument(help="TFLite or ONNX file; several make one table."),
     target: str = typer.Option(
         "stm32n6570-dk",
         "--target",
@@ -34,6 +34,9 @@ def command(
     integer_io: bool = typer.Option(
         False, "--integer-io", help="Network inputs and outputs stay integers: no conversions."
     ),
+    release: str = typer.Option(
+        "4.0", "--compiler", help="Release of ST Edge AI Core that compiles the network."
+    ),
     st_report: Path | None = typer.Option(
         None, "--st-report", help="c_info.json or text report of ST's tool, compared with."
     ),
@@ -51,6 +54,10 @@ def command(
     from npuforge.report import analysis_document
     from npuforge.report.lint import lint_section
 
+    if len(models) > 1:
+        npu_tables.show_models(models, target, fix_shape, cpu, integer_io, as_json)
+        return
+    model = models[0]
     if target == "all":
         graph = api.load_graph(model, contract, fix_shape)
         npu_tables.show_boards(graph, cpu, integer_io, as_json)
@@ -59,8 +66,8 @@ def command(
         planned, board = api.analyze_model(model, target, contract=contract, fix_shape=fix_shape)
         api.check_clock(board, clock)
         view = npu_tables.view_of(
-            planned.graph, board, clock, cpu=cpu, integer_io=integer_io, st_report=st_report,
-            vela=vela,
+            planned.graph, board, clock, cpu=cpu, integer_io=integer_io, release=release,
+            st_report=st_report, vela=vela,
         )  # fmt: skip
         found = api.lint_model(model, fix_shape=fix_shape, graph=planned.graph)
     if as_json:

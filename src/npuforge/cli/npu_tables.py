@@ -41,6 +41,7 @@ def view_of(
     *,
     cpu: Sequence[str],
     integer_io: bool,
+    release: str,
     st_report: Path | None,
     vela: Path | None,
 ) -> NpuView:
@@ -49,18 +50,22 @@ def view_of(
     from npuforge.errors import UsageError
     from npuforge.mapping import compare_report, map_with_vela
 
-    npu = api.npu_mapping(graph, board, cpu=cpu, integer_io=integer_io)
-    time = None if npu is None else api.npu_time(graph, board, npu, clock)
+    npu = api.npu_mapping(graph, board, cpu=cpu, integer_io=integer_io, release=release)
+    time = None if npu is None else api.npu_time(graph, board, npu, clock, release=release)
     free = None
     if cpu and npu is not None:
-        other = api.npu_mapping(graph, board, integer_io=integer_io)
+        other = api.npu_mapping(graph, board, integer_io=integer_io, release=release)
         assert other is not None
-        free = (other, api.npu_time(graph, board, other, clock))
+        free = (other, api.npu_time(graph, board, other, clock, release=release))
     report = None
     if st_report is not None:
         if npu is None:
             raise UsageError("NPU-003", target=board.name)
-        report = compare_report(graph, npu, api.read_compiled(st_report))
+        compiled = api.read_compiled(st_report)
+        same = api.npu_mapping(
+            graph, board, cpu=cpu, integer_io=integer_io, release=compiled.release or release
+        )
+        report = compare_report(graph, same or npu, compiled)
     laid = None if vela is None else map_with_vela(graph, api.read_vela(vela))
     return NpuView(npu, time, free, report, laid)
 
@@ -186,6 +191,54 @@ def _print_vela(vela: VelaMapping) -> None:
         unknown=len(vela.unknown),
     )
     _print_fallbacks(vela.fallbacks, {})
+
+
+def show_models(
+    models: Sequence[Path],
+    target: str,
+    fix_shape: Sequence[str],
+    cpu: Sequence[str],
+    integer_io: bool,
+    as_json: bool,
+) -> None:
+    """Several networks on one board; exit code 1 when one cannot be read or does not fit."""
+    import typer
+
+    from npuforge import api
+    from npuforge.cli.common import print_json, print_table, progress
+    from npuforge.messages import text
+    from npuforge.report import human_bytes, human_count, models_document
+    from npuforge.targets import load_target
+
+    board = load_target(target)
+    with progress("comparing"):
+        results = api.compare_models(
+            models, board, shapes=api.parse_shapes(fix_shape), cpu=cpu, integer_io=integer_io
+        )
+    if as_json:
+        print_json(models_document(results, board.name))
+    else:
+        rows: list[tuple[object, ...]] = []
+        for r in results:
+            b, name = r.board, Path(r.path).name
+            if b is None:
+                rows.append((name, r.why, *("-",) * 8))
+                continue
+            sizes = (b.weight_bytes, b.activation_bytes)
+            rows.append(
+                (
+                    *(name, text("NPU-yes") if b.fits else b.why, human_count(r.macs)),
+                    *("-" if size is None else human_bytes(size) for size in sizes),
+                    human_bytes(b.external_bytes),
+                    "-" if b.node_share is None else f"{b.node_share:.1%}",
+                    "-" if r.epochs is None else " / ".join(map(str, r.epochs)),
+                    "-" if b.ms is None else f"{b.ms:.2f}",
+                    r.worst or "-",
+                )
+            )
+        print_table(text("NPU-models", board=board.title), _columns("NPU-models-columns"), rows)
+    if any(r.board is None or not r.board.fits for r in results):
+        raise typer.Exit(1)
 
 
 def show_boards(graph: Graph, cpu: Sequence[str], integer_io: bool, as_json: bool) -> None:

@@ -19,16 +19,20 @@ _NAMES = (
     "K23-stops-risaf",
     "K23-stops-risaf12", "K23-stops-npu", "K23-stops-network", "K23-stops-run", "K25-stops-clock",
     "K22-log-frozen", "K22-log-instant", "K22-log-zeros", "K22-log-not-finite",
-    "K22-probe-same", "K22-probe-random", "K22-probe-not-written", "K03-probe-bank",
+    "K27-cache-inactive", "K22-probe-same", "K22-probe-random", "K22-probe-not-written",
+    "K03-probe-bank",
 )  # fmt: skip
 _EMPTY = re.compile(
-    r"(?:score|conf\w*|prob\w*|time|temp\w*|value|scale|loss|mean|output\w*|[xywh])\s*[=:]\s*"
+    r"\b(?:score|conf\w*|prob\w*|time|temp\w*|value|scale|loss|mean|[xywh])\s*[=:]\s*"
     r"(?:%?f\b|,|;|\)|ms\b|%|$)",
     re.IGNORECASE,
 )
 _PROBE = re.compile(r"nf-two-input output(\d+) .*differs=([01]) deterministic=([01])")
 _PATTERN = re.compile(r"nf-pattern output\d+ bytes=(\d+) left=(\d+)")
 _BANK = re.compile(r"nf-bank (\S+) base=\S+ bad=(\d+)")
+_MSCR = re.compile(r"\bMSCR\s*[=:]?\s*(0x[0-9a-f]+)", re.IGNORECASE)
+_CCR = re.compile(r"(?<!M)\bCCR\s*[=:]?\s*(0x[0-9a-f]+)", re.IGNORECASE)
+_IMPOSSIBLE = re.compile(r"(?<![\w.])-?(?:nan|inf)(?![\w.])|\d(?:\.\d+)?e\+?\d\d\b", re.IGNORECASE)
 _HUGE = 1e6
 _END = {
     Stage.RUNTIME: "K23-stops-runtime",
@@ -51,6 +55,7 @@ def run(project: Project) -> Iterable[Finding]:
         if log.artefact.kind in (Kind.LINUX_LOG, Kind.ST_REPORT) or log.tool.version:
             continue
         yield from _probes(log)
+        yield from _caches(log)
         yield from _printing(log)
         yield from _boots(log)
         yield from _stop(log)
@@ -78,15 +83,30 @@ def _probes(log: LogFile) -> Iterator[Finding]:
             yield LOG_RULES["K03-probe-bank"].at(log.at(line), bank=bank, bad=bad)
 
 
+def _caches(log: LogFile) -> Iterator[Finding]:
+    """MSCR bit 12 (DCACTIVE) clear while CCR bit 16 (DC) is set: Cortex-M55 TRM."""
+    for line in log.text.with_literal("mscr", 200):
+        found = _MSCR.search(line.text)
+        if not found or int(found.group(1), 16) >> 12 & 1:
+            continue
+        near = " ".join(one.text for one in log.text.window(line.number, 4, 4))
+        ccr = _CCR.search(near)
+        if ccr is None or int(ccr.group(1), 16) >> 16 & 1:
+            yield LOG_RULES["K27-cache-inactive"].at(log.at(line), value=found.group(1))
+            return
+
+
 def _printing(log: LogFile) -> Iterator[Finding]:
+    if not log.uart.inferences and len(log.uart.stages) < 2:
+        return
     hits = []
     for literal in ("=", ":"):
         for line in log.text.with_literal(literal, 400):
-            if _EMPTY.search(line.text.rstrip()):
+            if "printf" not in line.text and _EMPTY.search(line.text.rstrip()):
                 hits.append(line)
                 if len(hits) >= 3:
                     break
-    literal_f = next((line for line in log.text.with_literal("%f", 5)), None)
+    literal_f = next((x for x in log.text.with_literal("%f", 50) if "printf" not in x.text), None)
     last = log.uart.last
     cut = hits and last is not None and hits[-1].number == last.number
     if literal_f is not None or len({line.number for line in hits}) >= 2 or cut:
@@ -143,9 +163,10 @@ def _outputs(log: LogFile) -> Iterator[Finding]:
         place = bad or huge
         assert place is not None
         line = _line_with(log, place)
-        yield LOG_RULES["K22-log-not-finite"].at(
-            log.at(line), text=log.text.line(line).text.strip()
-        )
+        if line is not None:
+            yield LOG_RULES["K22-log-not-finite"].at(
+                log.at(line), text=log.text.line(line).text.strip()
+            )
         return
     if len(runs) < 3:
         return
@@ -173,11 +194,11 @@ def _fractions(item: Inference) -> tuple[float, ...]:
     return item.outputs
 
 
-def _line_with(log: LogFile, item: Inference) -> int:
+def _line_with(log: LogFile, item: Inference) -> int | None:
     for line in log.text.window(item.line, 0, 12):
-        if re.search(r"\bnan\b|\binf\b|e\+?\d\d|\d{8,}", line.text, re.IGNORECASE):
+        if _IMPOSSIBLE.search(line.text):
             return line.number
-    return item.line
+    return None
 
 
 CHECK = Check("UART logs", tuple(LOG_RULES[name] for name in _NAMES), run)

@@ -7,6 +7,7 @@ inputs and outputs, 128 for weights, unless the log names another (field notes, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from npuforge.artefacts.npu_driver_log import DriverEvent, Kind, Region, Role
@@ -21,6 +22,7 @@ _NAMES = (
     "RUN-memory", "RUN-conversion", "RUN-same-code", "RUN-session", "RUN-supply-cleared",
     "RUN-supply", "RUN-timeouts",
 )  # fmt: skip
+_NPU = re.compile(r"npu|rknn|galcore|ethos|neural|\bvip\b|\bdla\b", re.IGNORECASE)
 NEEDED = {Role.WEIGHTS: 128, Role.INPUT: 64, Role.OUTPUT: 64, Role.ACTIVATIONS: 64}
 
 
@@ -84,7 +86,7 @@ def _runs(log: LogFile) -> Iterator[Finding]:
     failed = [record for record in log.records if not record.ok]
     stats = statistics(log.records)
     named = [record for record in failed if record.operation is not None]
-    sessions = log.driver.of(Kind.SESSION_FAILED)
+    sessions = _npu_only(log, log.driver.of(Kind.SESSION_FAILED))
     if len(named) >= 2:
         yield from _operations(log, named, stats.runs)
         if sessions:
@@ -105,6 +107,11 @@ def _runs(log: LogFile) -> Iterator[Finding]:
                 code=", ".join(code for code, _ in stats.codes[:4]),
             )
         yield from _control(log)
+
+
+def _npu_only(log: LogFile, events: tuple[DriverEvent, ...]) -> tuple[DriverEvent, ...]:
+    """Debug servers and editors have sessions too; the log must speak of an NPU."""
+    return events if any(_NPU.search(event.text) for event in log.driver.events) else ()
 
 
 def _operations(log: LogFile, named: list[RunRecord], runs: int) -> Iterator[Finding]:

@@ -140,8 +140,20 @@ SIGNATURES = (
        r"(?:time(?:d)?[ -]?out|busy never|stuck busy|hal_timeout)|"
        r"(?:time(?:d)?[ -]?out|stuck).{0,60}(?:xspi|ospi|\bnor\b)", _text),
     _s("K23-target-timeout", "read timeout", r"LOAD ERROR.{0,40}read timeout", _text),
-    _s("K26-assert", "assert", r"assert(?:ion)?\b.{0,80}(?:ll_aton|aton|npu|fail)|"
+    _s("K26-assert", "assert", r"assert(?:ion)?\b.{0,80}(?:ll_aton|aton\b|\bnpu\b|failed\b)|"
        r"(?:ll_aton\w*|aton)\S*.{0,60}assert", _text, r"\bgcc\b|\s-[DIWf]\w"),
+    _s("K22-data-mismatch", "data mismatch", r"\bdata mismatch\b", _text),
+    _s("K14-delegate", "neutron|delegate|vela|ethos", r"(?:neutron|delegate|vela|ethos).{0,80}"
+       r"(?:not (?:backward )?compatible|version mismatch|incompatible|"
+       r"unsupported (?:microcode |model )?version)", _text),
+    _s("K22-constant-input", "min", r"(?:\bI\[\d|\binput\b|\bI\.\d|\bframe\b|\bimage\b).{0,80}"
+       r"min\s*/\s*max\s*=\s*\[\s*(-?\d+(?:\.\d+)?)\s*,\s*\1\s*\]|"
+       r"\b(?:input|frame|image)\b.{0,40}min\s*[=:]\s*(-?\d+)\b.{0,12}max\s*[=:]\s*\2\b", _text),
+    _s("K27-flash-slow", "xspi|flash|nor", r"(?:xspi|\bnor\b|flash).{0,60}\b(?:single(?:[- ]line)?|"
+       r"1[- ]line|1-1-1|1S-1S-1S|spi mode)\b", _text, r"not single|octal|8[- ]line"),
+    _s("K22-memory-test", "test", r"\b(?:psram|hyper ?ram|ram|memory)\b.{0,30}\btest\b.{0,60}"
+       r"(?:fail|error|mismatch|\bbad\b)", _text,
+       r"\b0 (?:errors|bad|mismatch)|no error|passed|bad=0"),
     _s("K01-studio-moved", "memory area", r"(?:adjusting|raising) memory area (\w+).{0,60}?"
        r"(?:pool|memory) (\w+)", lambda found, line: {"area": found.group(1),
                                                       "pool": found.group(2)},

@@ -30,6 +30,12 @@ _CONNECT = re.compile(
     r"unable to get core id",
     re.IGNORECASE,
 )
+_NETWORK = re.compile(r"https?:|repository|server|proxy|host name|internet", re.IGNORECASE)
+_VENDOR = re.compile(
+    r"internal (?:compiler|converter) (?:error|assert)|"
+    r"(?:neutron|vela|rknn|convert|quantiz|nnc|mdla|delegate).{0,60}internal error",
+    re.IGNORECASE,
+)
 _MODE = re.compile(
     r"(?:connect )?mode\s*[:=]\s*(hot[ _-]?plug|normal|"
     r"under[ _-]?reset)",
@@ -93,12 +99,7 @@ def _tool(log: LogFile) -> str:
 
 def _other_vendor(log: LogFile) -> Iterator[Finding]:
     for line in log.text.with_literal("internal", 2000):
-        if re.search(
-            r"internal (?:compiler |converter )?(?:error|"
-            r"assert)",
-            line.text,
-            re.IGNORECASE,
-        ):
+        if _VENDOR.search(line.text):
             yield LOG_RULES["K26-tool-error"].at(log.at(line), tool="?", text=line.text.strip())
             return
 
@@ -136,7 +137,7 @@ def _probe(log: LogFile) -> Iterator[Finding]:
             freq = _FREQ.search(line.text) or freq
     for literal in ("connect", "target", "dev_usb", "core id", "device"):
         for line in log.text.with_literal(literal, 500):
-            if not _CONNECT.search(line.text):
+            if not _CONNECT.search(line.text) or _NETWORK.search(line.text):
                 continue
             if freq is not None and int(freq.group(1)) >= 8000:
                 yield LOG_RULES["K25-swd-clock"].at(log.at(line), freq=freq.group(1))
@@ -186,7 +187,9 @@ def _report(log: LogFile) -> Iterator[Finding]:
     if tool.not_quantized >= 5:
         line = next(log.text.with_literal("is not quantized"))
         yield LOG_RULES["K19-log-not-quantized"].at(log.at(line), count=tool.not_quantized)
-    if tool.random_data and any(m.values.get("cos", 1) < 0.98 for m in tool.metrics):
+    if tool.random_data and any(
+        m.values.get("cos", 1) < 0.98 or m.values.get("acc", 100) < 100 for m in tool.metrics
+    ):
         line = next(log.text.with_literal("generating random data"))
         yield LOG_RULES["K19-random-data"].at(log.at(line))
     for metric in tool.metrics:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,6 +20,12 @@ from npuforge.doctor.project import Artefact, Project
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".out", ".err")
 _PROSE = (".md", ".rst", ".html", ".htm", ".xml", ".svg", ".adoc", ".tex", ".yml", ".yaml", ".toml",
           ".ini", ".cfg", ".css", ".js", ".ts", ".ipynb", ".license")  # fmt: skip
+
+
+_NOTES = re.compile(
+    r"(?:history|change|release|licen[cs]e|readme|notice|cmake(?:output|error)|todo)"
+)
+"""Beginnings of file names that quote errors without being logs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +66,7 @@ def logs_of(project: Project) -> tuple[LogFile, ...]:
 def _read(project: Project) -> Iterator[LogFile]:
     for item in project.of(Kind.LOG, Kind.LINUX_LOG, Kind.ST_REPORT, Kind.TEXT, Kind.JSON):
         name = item.path.name.lower()
-        if name.endswith(_PROSE) or name in ("license", "readme", "license.txt", "readme.txt"):
+        if name.endswith(_PROSE) or _NOTES.match(name):
             continue
         sure = item.kind in (Kind.LINUX_LOG, Kind.ST_REPORT) or (
             item.kind is Kind.LOG and not name.endswith(".txt")

@@ -119,6 +119,12 @@ _ROWS: tuple[tuple[str, Severity, Confidence, int, str], ...] = (
     ("VER-pair", _ERROR, _HIGH, 15, "G01 G02"),
     ("VER-tool", _WARNING, _MEDIUM, 40, "G01"),
     ("K23-target-timeout", _ERROR, _MEDIUM, 30, "A02"),
+    ("K22-data-mismatch", _ERROR, _MEDIUM, 35, "D20"),
+    ("K14-delegate", _ERROR, _MEDIUM, 30, "G07"),
+    ("K22-constant-input", _ERROR, _MEDIUM, 30, "D28"),
+    ("K27-cache-inactive", _WARNING, _HIGH, 40, "B21"),
+    ("K27-flash-slow", _WARNING, _MEDIUM, 45, "F15"),
+    ("K22-memory-test", _ERROR, _MEDIUM, 30, "C18"),
 )
 
 LOG_RULES: dict[str, Rule] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -63,6 +64,12 @@ class CompiledEpochs:
     hybrid: int
     software: int
     off_npu: tuple[str, ...]
+
+    @property
+    def release(self) -> str:
+        """Major and minor number of the version, "" when there is none."""
+        found = re.search(r"\b(\d{1,3}\.\d{1,3})\b", self.version)
+        return found[1] if found else ""
 
 
 @dataclass(frozen=True)

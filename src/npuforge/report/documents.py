@@ -11,6 +11,7 @@ from typing import Any
 
 from npuforge.cost import Cost, NpuCost
 from npuforge.explore.boards import BoardResult
+from npuforge.explore.models import ModelResult
 from npuforge.graph import Graph, Node, Quantization, Tensor, macs
 from npuforge.lowering import Schedule
 from npuforge.mapping import Mapping, NpuMapping, ReportComparison, VelaMapping
@@ -26,6 +27,7 @@ SCHEMAS = {
     "boards": "npuforge.boards/1",
     "graph": "npuforge.graph/1",
     "mapping": "npuforge.mapping/1",
+    "models": "npuforge.models/1",
     "schedule": "npuforge.schedule/1",
     "memory": "npuforge.memory/1",
     "cost": "npuforge.cost/1",
@@ -396,6 +398,12 @@ def boards_document(results: Sequence[BoardResult], graph: Graph) -> Document:
         "model": graph.name,
         "boards": [asdict(result) for result in results],
     }
+
+
+def models_document(results: Sequence[ModelResult], target: str) -> Document:
+    """Several networks on one board."""
+    rows = [asdict(result) for result in results]
+    return {"schema": SCHEMAS["models"], "target": target, "models": rows}
 
 
 def st_report_document(comparison: ReportComparison) -> Document:
