@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from npuforge import api_aton, api_doctor
+from npuforge import api_aton, api_doctor, api_optimize
 from npuforge.accelerators.neural_art.epochs import DEFAULT_RELEASE
 from npuforge.accelerators.neural_art.lowering import default_choices
 from npuforge.aton.choices import match_compiled
@@ -81,6 +81,8 @@ guided_advice = api_doctor.guided_advice
 probe_source = api_doctor.probe_source
 support_bundle = api_doctor.support_bundle
 versions_document = api_doctor.versions_document
+optimize_model = api_optimize.optimize_model
+lint_model = api_optimize.lint_model
 
 RANDOM_SAMPLES = 10
 SEED = 42

@@ -19,13 +19,13 @@ LAYERS = (
     ("vocab", "messages", "errors", "_native"),
     ("graph", "artefacts", "targets"),
     ("importers", "exporters", "passes", "numerics", "tasks"),
-    ("mapping", "accelerators", "lowering", "aton"),
+    ("mapping", "accelerators", "lowering", "aton", "lint"),
     ("memory", "cost", "quantize"),
     ("explore", "firmware", "boards"),
     ("validate", "doctor"),
     ("pipeline",),
     ("report",),
-    ("api", "api_aton", "api_doctor"),
+    ("api", "api_aton", "api_doctor", "api_optimize"),
     ("cli",),
 )
 LAYER_OF = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

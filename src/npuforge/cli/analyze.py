@@ -49,8 +49,10 @@ def command(
     """Read, map, lower and plan a model; show operators, work and memory."""
     from npuforge import api
     from npuforge.cli import npu_tables
-    from npuforge.cli.common import print_json, progress
+    from npuforge.cli.common import console, print_json, progress
+    from npuforge.cli.lint import print_findings
     from npuforge.report import analysis_document
+    from npuforge.report.lint import lint_section
 
     if len(models) > 1:
         npu_tables.show_models(models, target, fix_shape, cpu, integer_io, as_json)
@@ -67,11 +69,16 @@ def command(
             planned.graph, board, clock, cpu=cpu, integer_io=integer_io, release=release,
             st_report=st_report, vela=vela,
         )  # fmt: skip
+        found = api.lint_model(model, fix_shape=fix_shape, graph=planned.graph)
     if as_json:
-        print_json({**analysis_document(planned, board, clock), **npu_tables.documents(view)})
+        parts = {**npu_tables.documents(view), "lint": lint_section(found)}
+        print_json({**analysis_document(planned, board, clock), **parts})
     else:
         _print(planned, board.title, verbose)
         npu_tables.show(view, only_npu=only_npu, verbose=verbose)
+        if view.npu is not None and found:
+            console().print()
+            print_findings(found)
     share, fallbacks = npu_tables.outcome(view)
     if (strict is not None and 100 * share < strict) or (only_npu and fallbacks):
         raise typer.Exit(1)

@@ -193,6 +193,64 @@ def placement_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def passes_page() -> str:
+    """Rewrites of `npuforge optimize` in the order they are tried."""
+    from npuforge.passes import BOUNDARY, PASSES
+
+    words = catalogue("en")
+    lines = [
+        "# Passes",
+        "",
+        "What `npuforge optimize` can rewrite, in the order it tries. `exact` passes must give",
+        "bit-identical results; others may differ by their bound at the tensor they compute, in",
+        "steps of its scale. All are measured on data before they are kept.",
+        "",
+        "| pass | bound | what | note |",
+        "|---|---|---|---|",
+    ]
+    for item in PASSES:
+        entry = words[f"PASS-{item.code}"]
+        bound = "exact" if item.bound == 0 else f"{item.bound:g}"
+        lines.append(
+            f"| `{item.code}` | {bound} | {_cell(entry['message'])} | {_cell(entry['hint'])} |"
+        )
+    lines += ["", "With `--cut`; they change inputs and outputs:", ""]
+    lines += ["| pass | what | note |", "|---|---|---|"]
+    for end in BOUNDARY:
+        entry = words[f"PASS-{end.code}"]
+        lines.append(f"| `{end.code}` | {_cell(entry['message'])} | {_cell(entry['hint'])} |")
+    return "\n".join(lines) + "\n"
+
+
+def lint_page() -> str:
+    """Every rule of the lint with its words."""
+    from npuforge.lint import RULES
+
+    words = catalogue("en")
+    lines = [
+        "# Lint",
+        "",
+        "What `npuforge lint` and the lint section of `npuforge analyze` look for. Errors: the",
+        "compiler refuses the model, the board hangs, or the result is wrong. Warnings: slower or",
+        "less exact than need be, or some compiler versions fail.",
+        "",
+    ]
+    for rule in RULES:
+        entry = words[rule.code]
+        measured = " Measured on the inputs given with `--data`." if rule.needs_data else ""
+        lines += [
+            f"## {rule.code}",
+            "",
+            f"{rule.severity.value}: {_cell(entry['message'])}.{measured}",
+            "",
+            f"* Reason: {_cell(entry['cause'])}",
+            f"* Remedy: {_cell(entry['hint'])}",
+            f"* Source: {rule.reference}",
+            "",
+        ]
+    return "\n".join(lines)
+
+
 def findings_page() -> str:
     """Every finding that sources, binaries and generated files decide."""
     from npuforge.doctor import RULES
@@ -256,6 +314,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "log_findings.md": log_findings_page,
     "metrics.md": metrics_page,
     "operators.md": operators_page,
+    "lint.md": lint_page,
+    "passes.md": passes_page,
     "placement.md": placement_page,
     "targets.md": targets_page,
 }

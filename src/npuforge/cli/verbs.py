@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from npuforge.cli import analyze, aton, convert, deploy, doctor, run, targets, validate
+from npuforge.cli import (
+    analyze,
+    aton,
+    convert,
+    deploy,
+    doctor,
+    lint,
+    optimize,
+    run,
+    targets,
+    validate,
+)
 
 VERBS: dict[str, Callable[..., None]] = {
     "analyze": analyze.command,
@@ -12,6 +23,8 @@ VERBS: dict[str, Callable[..., None]] = {
     "convert": convert.command,
     "deploy": deploy.command,
     "doctor": doctor.command,
+    "lint": lint.command,
+    "optimize": optimize.command,
     "run": run.command,
     "validate": validate.command,
     "targets": targets.command,

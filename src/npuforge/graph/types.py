@@ -164,6 +164,7 @@ class Node:
         outputs: tensor names.
         attrs: the operator's frozen attribute record.
         contract: the arithmetic rule the node follows.
+        origins: names of the nodes of the model file that a pass made it from; empty for those.
     """
 
     name: str
@@ -172,6 +173,7 @@ class Node:
     outputs: tuple[str, ...]
     attrs: Attrs = NO_ATTRS
     contract: Contract = Contract.EXACT
+    origins: tuple[str, ...] = ()
 
     @property
     def input_names(self) -> Iterator[str]:
