@@ -519,11 +519,20 @@ def classifier() -> Graph:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A pass, a network that has its pattern, and whether the NPU share must rise."""
+    """A pass, a network that has its pattern, and what the predicted placement makes of it.
+
+    Attributes:
+        code: of the pass.
+        make: the network.
+        raises: whether more of the network must run on the NPU.
+        pays: whether it must cost fewer nodes, hazards or time; where it does not, the pass is
+            left alone unless the user insists.
+    """
 
     code: str
     make: Callable[[], Graph]
     raises: bool = True
+    pays: bool = True
 
 
 PATTERNS: tuple[Pattern, ...] = (
@@ -533,13 +542,13 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern("integer-islands", spiking_step),
     Pattern("merge-requantize", double_requantize, raises=False),
     Pattern("merge-transposes", layout_sandwich, raises=False),
-    Pattern("free-transposes", moved_ones),
-    Pattern("lower-transposes", channel_shuffle),
-    Pattern("lower-transposes", attention_heads),
+    Pattern("free-transposes", moved_ones, raises=False),
+    Pattern("lower-transposes", channel_shuffle, raises=False),
+    Pattern("lower-transposes", attention_heads, raises=False, pays=False),
     Pattern("lower-rank", five_axes),
-    Pattern("regroup-convolutions", unrolled_groups),
-    Pattern("regroup-convolutions", grouped),
-    Pattern("focus-to-stride", focus),
+    Pattern("regroup-convolutions", unrolled_groups, raises=False),
+    Pattern("regroup-convolutions", grouped, raises=False),
+    Pattern("focus-to-stride", focus, raises=False),
     Pattern("hoist-slices", yolo_head),
     Pattern("hoist-activation", relu_behind_reshape, raises=False),
     Pattern("stride-out-of-depthwise", strided_line, raises=False),
@@ -550,19 +559,19 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern("fold-requantize", requantized_conv, raises=False),
     Pattern("affine-to-depthwise", preactivation, raises=False),
     Pattern("dense-dilation", dilated),
-    Pattern("nearest-to-transposed-conv", upsample),
+    Pattern("nearest-to-transposed-conv", upsample, raises=False, pays=False),
     Pattern("nearest-to-concat", wide_upsample),
     Pattern("nearest-to-concat", pooled_pixel),
-    Pattern("bilinear-to-conv", bilinear),
-    Pattern("bilinear-to-conv", odd_bilinear),
+    Pattern("bilinear-to-conv", bilinear, raises=False),
+    Pattern("bilinear-to-conv", odd_bilinear, raises=False),
     Pattern("prelu-to-leaky", prelu_one_slope),
     Pattern("prelu-to-sum", prelu),
     Pattern("gelu-to-sigmoid", gelu),
     Pattern("squared-difference", variance),
-    Pattern("sum-to-conv", counted),
+    Pattern("sum-to-conv", counted, raises=False),
     Pattern("sum-to-conv", channel_mean),
     Pattern("reduce-to-pool", temporal_pool),
-    Pattern("reduce-to-pool", temporal_mean),
+    Pattern("reduce-to-pool", temporal_mean, raises=False),
     Pattern("gather-to-slice", gathered),
     Pattern("copies-to-concat", tiled),
     Pattern("merge-reshapes", double_reshape, raises=False),

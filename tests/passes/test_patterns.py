@@ -55,6 +55,10 @@ def test_pattern(pattern: Pattern) -> None:
     if pattern.raises:
         assert after.node_share > before.node_share
         assert after.off_npu < before.off_npu
+    elif not pattern.pays:
+        left = applied(graph, pattern.code)
+        assert left.outcomes[0].status is Status.NO_GAIN
+        assert left.graph is left.original
     else:
         assert after.hazards <= before.hazards
         fewer = len(made.graph.nodes) < len(graph.nodes)
@@ -114,7 +118,7 @@ def test_every_pass_has_a_pattern_and_words() -> None:
 
 
 def test_at_least_twelve_raise_the_share() -> None:
-    assert len({pattern.code for pattern in PATTERNS if pattern.raises}) >= 20
+    assert len({pattern.code for pattern in PATTERNS if pattern.raises}) >= 12
 
 
 def test_numbers_do_not_change_for_nothing() -> None:
