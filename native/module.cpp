@@ -17,6 +17,8 @@ using Operands =
     nb::ndarray<const std::int64_t, nb::shape<-1, 15>, nb::c_contig, nb::device::cpu>;
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+void bind_aton(nb::module_ &m);
+
 NB_MODULE(_native, m)
 {
     m.doc() = "Host build of the npuforge runtime.";
@@ -70,4 +72,6 @@ NB_MODULE(_native, m)
                     self.space(index), {self.space_bytes(index)}, nb::find(self));
             },
             nb::arg("index"), "The bytes of a memory space, as a writable view.");
+
+    bind_aton(m);
 }

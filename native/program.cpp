@@ -75,7 +75,7 @@ Program::Program(const ProgramArrays &a, const std::uint8_t *constants, std::siz
         bytes = std::max(bytes, packed->scratch_bytes);
     scratch_.resize(bytes);
     for (const auto &packed : packed_)
-        packed->prepared.scratch = reinterpret_cast<std::int16_t *>(scratch_.data());
+        packed->use_scratch(reinterpret_cast<std::int16_t *>(scratch_.data()));
 }
 
 void Program::choose(nf_step &step, const nf_kernel_entry &kernel, const nf_simd_variant *variant)

@@ -301,13 +301,13 @@ def depthwise(case: Case) -> None:
 
 
 def transpose_conv(case: Case) -> None:
-    kind, weights = _kinds(case, ((I8, I8), (F32, F32)))
+    kind, weights = _kinds(case, ((I8, I8), (U8, U8), (I16, I8), (F32, F32)))
     shape = case.image()
     x = case.source(shape, kind)
     kernel = (case.integer(1, 4), case.integer(1, 4))
     stride = (case.integer(1, 3), case.integer(1, 3))
     outputs = case.integer(1, 6)
-    per_channel = outputs > 1 and not kind.is_float and case.flag()
+    per_channel = outputs > 1 and weights is I8 and case.flag()
     w, scales = _weights(case, x, (outputs, *kernel, shape[3]), 0, weights, per_channel)
     bias = _bias(case, x, scales, outputs, per_channel)
     padding: list[int] = []
@@ -344,7 +344,7 @@ def fully_connected(case: Case) -> None:
 
 
 def batch_matmul(case: Case) -> None:
-    kind = case.dtype(I8, F32)
+    kind = case.dtype(I8, I16, F32)
     lead = case.shape(0, 2, 3)
     rows, depth, columns = (case.integer(1, 9) for _ in range(3))
     swap_a, swap_b = case.flag(), case.flag()

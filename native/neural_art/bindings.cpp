@@ -51,6 +51,7 @@ public:
           slices_(slices.data(), slices.data() + slices.shape(0)),
           gain_(gain.data(), gain.data() + gain.shape(0)),
           offset_(offset.data(), offset.data() + offset.shape(0)),
+          narrow_(offset_.begin(), offset_.end()),
           run_(portable ? na_run_portable : fastest())
     {
         require(geometry.shape(0) == 9 && stages.shape(0) == 8, "geometry or stages");
@@ -103,6 +104,7 @@ private:
         q_.weights = weights_.data();
         q_.gain = gain_.data();
         q_.offset = offset_.data();
+        q_.narrow = narrow_.data();
     }
 
     // Everything the loops index with, so that no call can leave the arrays.
@@ -169,6 +171,7 @@ private:
     na_layer q_;
     std::vector<std::int32_t> parts_, slices_, gain_;
     std::vector<std::int64_t> offset_;
+    std::vector<std::int32_t> narrow_;
     std::vector<std::int16_t> weights_;
     std::size_t largest_ = 1;
     na_run_fn *run_;

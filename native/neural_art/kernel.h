@@ -160,8 +160,12 @@ static const int16_t *na_part(const na_layer *q, const int16_t *x, const int32_t
     return weights;
 }
 
-static void na_finish_narrow(const na_layer *q, const int32_t *y1, int8_t *y, na_counts *counts)
+static void na_finish_narrow(const na_layer *q, const int32_t *restrict y1, int8_t *restrict y,
+                             na_counts *counts)
 {
+    const int32_t *restrict factor = q->gain, *restrict offset = q->narrow;
+    const int32_t r1 = q->gain_shift, r2 = q->global_shift, a2 = q->global_gain;
+    const int32_t low = q->low, high = q->high;
     int32_t shift = 0, gain = 0, output = 0, largest = counts->largest;
     for (int32_t c = 0; c < q->outputs; ++c) {
         const int32_t v = y1[c], magnitude = v < 0 ? -v : v;
@@ -170,19 +174,18 @@ static void na_finish_narrow(const na_layer *q, const int32_t *y1, int8_t *y, na
     }
     if (q->two_stage) {
         for (int32_t c = 0; c < q->outputs; ++c) {
-            const int32_t middle = na_round(y1[c] * q->gain[c], q->gain_shift);
+            const int32_t middle = na_round(y1[c] * factor[c], r1);
             const int32_t held = na_clamp(middle, -32768, 32767);
-            const int32_t v =
-                na_round(held * q->global_gain + (int32_t)q->offset[c], q->global_shift);
-            const int32_t limited = na_clamp(v, q->low, q->high);
+            const int32_t v = na_round(held * a2 + offset[c], r2);
+            const int32_t limited = na_clamp(v, low, high);
             gain += held != middle;
             output += limited != v;
             y[c] = (int8_t)limited;
         }
     } else {
         for (int32_t c = 0; c < q->outputs; ++c) {
-            const int32_t v = na_round(y1[c] * q->gain[c] + (int32_t)q->offset[c], q->gain_shift);
-            const int32_t limited = na_clamp(v, q->low, q->high);
+            const int32_t v = na_round(y1[c] * factor[c] + offset[c], r1);
+            const int32_t limited = na_clamp(v, low, high);
             output += limited != v;
             y[c] = (int8_t)limited;
         }

@@ -23,6 +23,7 @@ typedef struct {
     int32_t gain_shift, global_gain, global_shift, low, high;
     const int32_t *gain;
     const int64_t *offset;
+    const int32_t *narrow; /* the offsets again, where 32 bits hold every stage */
 } na_layer;
 
 typedef struct {

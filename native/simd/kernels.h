@@ -160,7 +160,7 @@ typedef void (*pixels_fn)(const nf_prepared *, const int16_t *const *, uint8_t *
 NF_INLINE void over_bands(const nf_view *v, const nf_prepared *q, pixels_fn compute)
 {
     const nf_params_conv2d_s8 *p = &q->window;
-    const nf_view x = {v[0].data, &q->x}, y = {v[q->y_operand].data, &q->y};
+    const nf_view x = {v[0].data, &q->x}, y = {v[q->y_operand].data + q->y_offset, &q->y};
     const int32_t depth = q->x.c * q->repeat;
     const int16_t *src[NF_SIMD_PIXELS];
     uint8_t *dst[NF_SIMD_PIXELS];
@@ -186,9 +186,35 @@ static void conv2d(const nf_view *v, const void *params)
     over_bands(v, params, products);
 }
 
+static void transposed(const nf_view *v, const void *params)
+{
+    const nf_prepared_parts *joint = params;
+    for (int32_t i = 0; i < joint->count; ++i)
+        over_bands(v, joint->part[i], products);
+}
+
 static void depthwise(const nf_view *v, const void *params)
 {
     over_bands(v, params, channel_blocks);
+}
+
+/* Dot products of `count` rows of int8 weights with the scratch. */
+NF_INLINE void dots(const int16_t *x, const uint8_t *const *rows, int32_t depth, int32_t *sums,
+                    const int32_t count)
+{
+    V acc[4];
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < count; ++i)
+        acc[i] = v_zero();
+    for (int32_t k = 0; k < depth; k += 2 * LANES) {
+        const V v = v_load(x + k);
+#pragma GCC unroll 4
+        for (int32_t i = 0; i < count; ++i)
+            acc[i] = v_dot(acc[i], v, v_widen(rows[i] + k));
+    }
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < count; ++i)
+        sums[i] = v_total(acc[i]);
 }
 
 /* One row times int8 weights as they are: each is read once, so packing would only cost memory. */
@@ -202,21 +228,20 @@ static void lone_product(const nf_view *v, const void *params)
     memset(q->scratch + depth, 0, sizeof(int16_t) * 2 * LANES);
     for (int32_t o = 0; o < outputs; o += 2 * LANES) {
         const int32_t held = outputs - o < 2 * LANES ? outputs - o : 2 * LANES;
-        int32_t sums[2 * LANES] = {0};
-        for (int32_t lane = 0; lane < 2 * LANES; ++lane) {
-            if (order[lane] >= held)
-                continue;
-            const uint8_t *w = weights + (ptrdiff_t)(o + order[lane]) * depth;
-            V a = v_zero(), b = v_zero();
-            int32_t k = 0;
-            for (; k + 4 * LANES <= depth; k += 4 * LANES) {
-                a = v_dot(a, v_load(q->scratch + k), v_widen(w + k));
-                b = v_dot(b, v_load(q->scratch + k + 2 * LANES), v_widen(w + k + 2 * LANES));
-            }
-            for (; k < depth; k += 2 * LANES)
-                a = v_dot(a, v_load(q->scratch + k), v_widen(w + k));
-            sums[lane] = factor * (v_total(a) + v_total(b)) + q->bias[o + lane];
+        const uint8_t *rows[2 * LANES];
+        int32_t sums[2 * LANES];
+        /* rows past the last are the last again, and their sums are not stored */
+        for (int32_t i = 0; i < 2 * LANES; ++i) {
+            const int32_t row = order[i] < held ? order[i] : held - 1;
+            rows[i] = weights + (ptrdiff_t)(o + row) * depth;
         }
+        for (int32_t i = 0; i < 2 * LANES; i += 4)
+            if (order[i] < held)
+                dots(q->scratch, rows + i, depth, sums + i, 4);
+            else
+                memset(sums + i, 0, 4 * sizeof *sums);
+        for (int32_t i = 0; i < 2 * LANES; ++i)
+            sums[i] = factor * sums[i] + q->bias[o + i];
         v_store_bytes(v[q->y_operand].data + o, held,
                       v_finish(q, v_load(sums), v_load(sums + LANES), o));
     }
@@ -224,5 +249,5 @@ static void lone_product(const nf_view *v, const void *params)
 
 #include "elementwise.h"
 
-const nf_simd_variant VARIANT = {NAME,         LANES, GROUP, order, conv2d, depthwise,
-                                 lone_product, add,   mul,   mean,  max_pool};
+const nf_simd_variant VARIANT = {NAME,       LANES, GROUP, order, conv2d,  depthwise, lone_product,
+                                 transposed, add,   mul,   mean,  max_pool};

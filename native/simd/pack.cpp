@@ -8,7 +8,7 @@ namespace npuforge {
 
 namespace {
 
-enum class Form { conv2d, depthwise, fully_connected };
+enum class Form { conv2d, depthwise, fully_connected, transposed };
 enum class Scale { fixed, f32, f64 };
 
 struct Family {
@@ -25,6 +25,8 @@ constexpr Family kFamilies[] = {
     {"fully_connected_s8", Form::fully_connected, Scale::fixed},
     {"fully_connected_s8_f32scale", Form::fully_connected, Scale::f32},
     {"fully_connected_s8_f64scale", Form::fully_connected, Scale::f64},
+    {"transpose_conv2d_s8", Form::transposed, Scale::fixed},
+    {"transpose_conv2d_s8_f32scale", Form::transposed, Scale::f32},
 };
 
 // Elements a band may hold beside weights in the second-level cache.
@@ -232,6 +234,102 @@ void lay_out(Packed &made, const nf_simd_variant &variant, Form form)
     q.run_steps = (length + variant.group - 1) / variant.group;
 }
 
+// Everything that follows from the window, the shapes and the weights; false as pack_rescale.
+bool complete(Packed &made, const nf_simd_variant &variant, Form form, Scale scale,
+              const Weights &w, const nf_view *views)
+{
+    nf_prepared &q = made.prepared;
+    const std::int64_t outputs = q.y.c;
+    lay_out(made, variant, form);
+    const Lanes lanes(variant, outputs, form == Form::conv2d);
+    const auto *bias = reinterpret_cast<const std::int32_t *>(views[2].data);
+    if (!pack_rescale(made, scale, views, lanes, outputs,
+                      reach(w, outputs, bias, q.window.in_offset)))
+        return false;
+    q.weights = w.data;
+    if (form == Form::conv2d) {
+        pack_products(made, w, lanes, outputs, variant.group, q.window.dilation_w == 1);
+        made.run = variant.conv2d;
+    } else if (form == Form::depthwise) {
+        pack_channels(made, w, lanes, outputs);
+        made.run = variant.depthwise;
+    } else {
+        made.run = variant.lone_product;
+    }
+    if (!made.weights.empty())
+        q.weights = made.weights.data();
+    q.bias = made.bias.data();
+    q.runs = made.runs.data();
+    q.multiplier = pointer(made.multiplier);
+    q.shift = pointer(made.shift);
+    q.round = pointer(made.round);
+    q.scale = pointer(made.scale);
+    q.scale_wide = pointer(made.scale_wide);
+    made.params = &q;
+    return true;
+}
+
+// The taps of a transposed window that reach the outputs first, first + stride, ...: an ordinary
+// window that walks the input one by one, over the kernel backwards.
+struct Phase {
+    std::int32_t outputs, taps, last_tap, pad;
+    Phase(std::int32_t first, std::int32_t size, std::int32_t kernel, std::int32_t stride,
+          std::int32_t padding)
+        : outputs((size - first + stride - 1) / stride), taps(0), last_tap(0), pad(0)
+    {
+        for (std::int32_t k = 0; k < kernel; ++k)
+            if ((first + padding - k) % stride == 0) {
+                ++taps;
+                last_tap = k;
+                pad = -((first + padding - k) / stride);
+            }
+    }
+};
+
+std::unique_ptr<Packed> pack_transposed(const nf_simd_variant &variant, Scale scale,
+                                        const nf_step &step, const nf_view *views, int y_operand)
+{
+    const auto *p = static_cast<const nf_params_transpose_conv2d_s8 *>(step.params);
+    const nf_shape &in = *views[0].shape, &out = *views[y_operand].shape;
+    const std::int64_t per_output = static_cast<std::int64_t>(p->kernel_h) * p->kernel_w * in.c;
+    if (!int8_range(p->in_offset, p->act_min, p->act_max) || out.c <= 0 || in.c <= 0 ||
+        in.sc != 1 || (out.sc != 1 && out.c > 1) || p->kernel_h <= 0 || p->kernel_w <= 0 ||
+        p->stride_h <= 0 || p->stride_w <= 0 || out.y0 != 0 || out.x0 != 0 || out.y1 != out.h ||
+        out.x1 != out.w || !dense(views[1], per_output * out.c))
+        return nullptr;
+    auto made = std::make_unique<Packed>();
+    for (std::int32_t py = 0; py < std::min(p->stride_h, out.h); ++py)
+        for (std::int32_t px = 0; px < std::min(p->stride_w, out.w); ++px) {
+            const Phase rows(py, out.h, p->kernel_h, p->stride_h, p->pad_top);
+            const Phase columns(px, out.w, p->kernel_w, p->stride_w, p->pad_left);
+            auto part = std::make_unique<Packed>();
+            nf_prepared &q = part->prepared;
+            q.y_operand = y_operand;
+            q.repeat = 1;
+            q.x = in;
+            q.y = {out.n, rows.outputs, columns.outputs, out.c, out.sn, out.sh * p->stride_h,
+                   out.sw * p->stride_w, 1, 0, rows.outputs, 0, columns.outputs, 0};
+            q.y_offset = static_cast<std::ptrdiff_t>(py) * out.sh +
+                         static_cast<std::ptrdiff_t>(px) * out.sw;
+            q.window = {std::max(rows.taps, 1), std::max(columns.taps, 1), 1, 1, 1, 1, rows.pad,
+                        columns.pad, p->in_offset, p->out_offset, p->act_min, p->act_max, 1};
+            const std::int64_t row = static_cast<std::int64_t>(p->kernel_w) * in.c;
+            const Weights w = {reinterpret_cast<const std::int8_t *>(views[1].data) +
+                                   rows.last_tap * row + columns.last_tap * in.c,
+                               per_output, -p->stride_h * row, -p->stride_w * in.c, 1,
+                               rows.taps, columns.taps, in.c};
+            if (!complete(*part, variant, Form::conv2d, scale, w, views))
+                return nullptr;
+            made->scratch_bytes = std::max(made->scratch_bytes, part->scratch_bytes);
+            made->part_list.push_back(&part->prepared);
+            made->parts.push_back(std::move(part));
+        }
+    made->joint = {made->part_list.data(), static_cast<std::int32_t>(made->part_list.size())};
+    made->params = &made->joint;
+    made->run = variant.transposed;
+    return made;
+}
+
 } // namespace
 
 std::vector<std::string> variant_names()
@@ -276,9 +374,14 @@ std::unique_ptr<Packed> pack(const nf_simd_variant &variant, const nf_kernel_ent
         if (!constant[i])
             return nullptr;
 
+    for (int i = 2; i < y; ++i)
+        if (!dense(views[i], views[y].shape->c))
+            return nullptr;
+    if (family->form == Form::transposed)
+        return pack_transposed(variant, family->scale, step, views, y);
+
     auto made = std::make_unique<Packed>();
     nf_prepared &q = made->prepared;
-    made->params = &q;
     q.y_operand = y;
     q.repeat = 1;
     q.x = *views[0].shape;
@@ -324,34 +427,8 @@ std::unique_ptr<Packed> pack(const nf_simd_variant &variant, const nf_kernel_ent
     }
     if (!dense(views[1], taps * w.depths * outputs))
         return nullptr;
-    for (int i = 2; i < y; ++i)
-        if (!dense(views[i], outputs))
-            return nullptr;
-
-    lay_out(*made, variant, form);
-    const Lanes lanes(variant, outputs, form == Form::conv2d);
-    const auto *bias = reinterpret_cast<const std::int32_t *>(views[2].data);
-    if (!pack_rescale(*made, family->scale, views, lanes, outputs,
-                      reach(w, outputs, bias, p.in_offset)))
+    if (!complete(*made, variant, form, family->scale, w, views))
         return nullptr;
-    if (form == Form::conv2d) {
-        pack_products(*made, w, lanes, outputs, variant.group, p.dilation_w == 1);
-        made->run = variant.conv2d;
-    } else if (form == Form::depthwise) {
-        pack_channels(*made, w, lanes, outputs);
-        made->run = variant.depthwise;
-    } else {
-        made->run = variant.lone_product;
-    }
-    q.weights = made->run == variant.lone_product ? static_cast<const void *>(w.data)
-                                                  : made->weights.data();
-    q.bias = made->bias.data();
-    q.runs = made->runs.data();
-    q.multiplier = pointer(made->multiplier);
-    q.shift = pointer(made->shift);
-    q.round = pointer(made->round);
-    q.scale = pointer(made->scale);
-    q.scale_wide = pointer(made->scale_wide);
     return made;
 }
 

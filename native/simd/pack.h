@@ -15,14 +15,24 @@ inline constexpr const char *kPortable = "portable";
 
 struct Packed {
     nf_kernel_fn run = nullptr;
-    const void *params = nullptr; // one of these two, or the portable kernel's
+    const void *params = nullptr; // one of these, or the portable kernel's
     nf_prepared prepared = {};
     nf_prepared_binary binary = {};
+    nf_prepared_parts joint = {};
+    std::vector<std::unique_ptr<Packed>> parts; // of `joint`
+    std::vector<const nf_prepared *> part_list;
     std::size_t scratch_bytes = 0;
     std::vector<std::int16_t> weights;
     std::vector<std::int32_t> bias, multiplier, shift, round, runs;
     std::vector<float> scale;
     std::vector<double> scale_wide;
+
+    void use_scratch(std::int16_t *memory)
+    {
+        prepared.scratch = memory;
+        for (const auto &part : parts)
+            part->use_scratch(memory);
+    }
 };
 
 // Variants this machine can run, the preferred one first, the portable one last.

@@ -42,7 +42,14 @@ typedef struct nf_prepared {
     int32_t rows, columns;     /* outputs of a band, at most NF_SIMD_PIXELS */
     int32_t repeat;            /* copies of each input channel side by side in the band */
     int32_t y_operand;
+    ptrdiff_t y_offset;        /* bytes from the operand to the first output */
 } nf_prepared;
+
+/* A transposed convolution: one ordinary convolution for each place of an output in its stride. */
+typedef struct nf_prepared_parts {
+    const nf_prepared *const *part;
+    int32_t count;
+} nf_prepared_parts;
 
 /* nf_requantize by one multiplier where the shift goes right, `round` is half of its unit. */
 typedef struct nf_simd_scaling {
@@ -66,13 +73,13 @@ typedef struct nf_prepared_binary {
 /* One instruction set. Convolution weights are packed as [block][run][step][channels][group] of
  * int16, where a block is 2 * lanes channels in `order`, or `lanes` in natural order when no more
  * are left; depthwise weights as [block][pair of taps][2 * lanes channels in `order`][2].
- * `lone_product` is a fully connected layer of one row with weights as they are. `add` and `mul` take
- * an nf_prepared_binary, `mean` and `max_pool` the parameters of the portable kernel. */
+ * `lone_product` is a fully connected layer of one row with weights as they are. `transposed` takes
+ * an nf_prepared_parts, `add` and `mul` an nf_prepared_binary, `mean` and `max_pool` the parameters of the portable kernel. */
 typedef struct nf_simd_variant {
     const char *name;
     int32_t lanes, group;
     const int32_t *order;
-    nf_kernel_fn conv2d, depthwise, lone_product, add, mul, mean, max_pool;
+    nf_kernel_fn conv2d, depthwise, lone_product, transposed, add, mul, mean, max_pool;
 } nf_simd_variant;
 
 #ifdef NF_SIMD_X86

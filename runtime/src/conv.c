@@ -170,9 +170,9 @@ TYPED_CONVOLUTION(nf_depthwise_conv2d_s16, 1, int16_t, int8_t, int64_t, int64_t,
 TYPED_CONVOLUTION(nf_conv2d_f32, 0, float, float, float, float, STORE_F32)
 TYPED_CONVOLUTION(nf_depthwise_conv2d_f32, 1, float, float, float, float, STORE_F32)
 
-NF_INLINE void transpose_conv(const nf_view *x, const int8_t *weights, const int32_t *bias,
+NF_INLINE void transpose_conv(const nf_view *x, const uint8_t *weights, const int32_t *bias,
                               const nf_view *y, const nf_params_transpose_conv2d_s8 *p,
-                              const rescale *r)
+                              const rescale *r, int is_unsigned, int32_t weight_offset)
 {
     const nf_shape *in = x->shape, *out = y->shape;
     for (int32_t n = 0; n < out->n; ++n)
@@ -191,8 +191,8 @@ NF_INLINE void transpose_conv(const nf_view *x, const int8_t *weights, const int
                                 continue;
                             const int32_t tap = (o * p->kernel_h + ky) * p->kernel_w + kx;
                             acc += dot8(nf_at(x, n, ty / p->stride_h, tx / p->stride_w),
-                                        (const uint8_t *)weights + (ptrdiff_t)tap * in->c, in->c,
-                                        p->in_offset, 0, 0);
+                                        weights + (ptrdiff_t)tap * in->c, in->c, p->in_offset,
+                                        weight_offset, is_unsigned);
                         }
                     }
                     dst[o] = nf_finish(r, acc, o);
@@ -204,47 +204,63 @@ void nf_transpose_conv2d_s8(const nf_view *v, const void *params)
 {
     const nf_params_transpose_conv2d_s8 *p = params;
     const rescale r = FIXED_RESCALE(v, p);
-    transpose_conv(&v[0], (const int8_t *)v[1].data, (const int32_t *)v[2].data, &v[5], p, &r);
+    transpose_conv(&v[0], v[1].data, (const int32_t *)v[2].data, &v[5], p, &r, 0, 0);
+}
+
+/* the parameters begin like those of the int8 kernel */
+void nf_transpose_conv2d_u8(const nf_view *v, const void *params)
+{
+    const nf_params_transpose_conv2d_s8 *p = params;
+    const nf_params_transpose_conv2d_u8 *u = params;
+    const rescale r = FIXED_RESCALE(v, p);
+    transpose_conv(&v[0], v[1].data, (const int32_t *)v[2].data, &v[5], p, &r, 1,
+                   u->weight_offset);
 }
 
 void nf_transpose_conv2d_s8_f32scale(const nf_view *v, const void *params)
 {
     const nf_params_transpose_conv2d_s8 *p = params;
     const rescale r = FLOAT_RESCALE(v, p);
-    transpose_conv(&v[0], (const int8_t *)v[1].data, (const int32_t *)v[2].data, &v[4], p, &r);
+    transpose_conv(&v[0], v[1].data, (const int32_t *)v[2].data, &v[4], p, &r, 0, 0);
 }
 
-void nf_transpose_conv2d_f32(const nf_view *v, const void *params)
-{
-    const nf_params_transpose_conv2d_f32 *p = params;
-    const nf_view *x = &v[0], *y = &v[3];
-    const nf_shape *in = x->shape, *out = y->shape;
-    const float *weights = (const float *)(const void *)v[1].data;
-    const float *bias = (const float *)(const void *)v[2].data;
-    for (int32_t n = 0; n < out->n; ++n)
-        for (int32_t oy = out->y0; oy < out->y1; ++oy)
-            for (int32_t ox = out->x0; ox < out->x1; ++ox) {
-                float *dst = (float *)(void *)nf_at(y, n, oy, ox);
-                for (int32_t o = 0; o < out->c; ++o) {
-                    float acc = 0.0f;
-                    for (int32_t ky = 0; ky < p->kernel_h; ++ky) {
-                        const int32_t ty = oy + p->pad_top - ky;
-                        if (ty < 0 || ty % p->stride_h || ty / p->stride_h >= in->h)
-                            continue;
-                        for (int32_t kx = 0; kx < p->kernel_w; ++kx) {
-                            const int32_t tx = ox + p->pad_left - kx;
-                            if (tx < 0 || tx % p->stride_w || tx / p->stride_w >= in->w)
-                                continue;
-                            const float *src = (const float *)(const void *)nf_at(
-                                x, n, ty / p->stride_h, tx / p->stride_w);
-                            const float *w =
-                                weights +
-                                ((ptrdiff_t)(o * p->kernel_h + ky) * p->kernel_w + kx) * in->c;
-                            for (int32_t i = 0; i < in->c; ++i)
-                                acc += src[i] * w[i];
-                        }
-                    }
-                    dst[o] = nf_clampf(acc + bias[o], p->low, p->high);
-                }
-            }
-}
+/* The same loops on other types, up to `store(dst, acc, o)`. */
+#define TYPED_TRANSPOSED(name, params_type, out, x_type, w_type, acc_type, store)                  \
+    void name(const nf_view *v, const void *params)                                                \
+    {                                                                                              \
+        const params_type *p = params;                                                             \
+        const nf_view *x = &v[0], *y = &v[out];                                                    \
+        const nf_shape *in = x->shape;                                                             \
+        const w_type *weights = (const w_type *)(const void *)v[1].data;                           \
+        const acc_type *bias = (const acc_type *)(const void *)v[2].data;                          \
+        for (int32_t n = 0; n < y->shape->n; ++n)                                                  \
+            for (int32_t oy = y->shape->y0; oy < y->shape->y1; ++oy)                               \
+                for (int32_t ox = y->shape->x0; ox < y->shape->x1; ++ox) {                         \
+                    x_type *dst = (x_type *)(void *)nf_at(y, n, oy, ox);                           \
+                    for (int32_t o = 0; o < y->shape->c; ++o) {                                    \
+                        acc_type acc = 0;                                                          \
+                        for (int32_t ky = 0; ky < p->kernel_h; ++ky) {                             \
+                            const int32_t ty = oy + p->pad_top - ky;                               \
+                            if (ty < 0 || ty % p->stride_h || ty / p->stride_h >= in->h)           \
+                                continue;                                                          \
+                            for (int32_t kx = 0; kx < p->kernel_w; ++kx) {                         \
+                                const int32_t tx = ox + p->pad_left - kx;                          \
+                                if (tx < 0 || tx % p->stride_w || tx / p->stride_w >= in->w)       \
+                                    continue;                                                      \
+                                const x_type *src = (const x_type *)(const void *)nf_at(           \
+                                    x, n, ty / p->stride_h, tx / p->stride_w);                     \
+                                const int32_t tap = (o * p->kernel_h + ky) * p->kernel_w + kx;     \
+                                const w_type *w = weights + (ptrdiff_t)tap * in->c;                \
+                                for (int32_t i = 0; i < in->c; ++i)                                \
+                                    acc += (acc_type)src[i] * w[i];                                \
+                            }                                                                      \
+                        }                                                                          \
+                        store(dst[o], acc + bias[o], o);                                           \
+                    }                                                                              \
+                }                                                                                  \
+    }
+
+TYPED_TRANSPOSED(nf_transpose_conv2d_s16, nf_params_transpose_conv2d_s16, 5, int16_t, int8_t,
+                 int64_t, STORE_S16)
+TYPED_TRANSPOSED(nf_transpose_conv2d_f32, nf_params_transpose_conv2d_f32, 3, float, float, float,
+                 STORE_F32)

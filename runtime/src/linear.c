@@ -161,6 +161,17 @@ void nf_matmul_s8_f32scale(const nf_view *v, const void *params)
     MATMUL(int8_t, int32_t, TERM_S8, STORE_S8(nf_round_half_even((float)acc * p->scale, -512, 512)))
 }
 
+#define TERM_S16                                                                                   \
+    (int64_t)*(const int16_t *)(const void *)pa * *(const int16_t *)(const void *)pb
+
+void nf_matmul_s16(const nf_view *v, const void *params)
+{
+    const nf_params_matmul_s16 *p = params;
+    MATMUL(int16_t, int64_t, TERM_S16,
+           (int16_t)nf_clamp(nf_requantize_wide(acc, p->multiplier, p->shift), INT16_MIN,
+                             INT16_MAX))
+}
+
 void nf_matmul_f32(const nf_view *v, const void *params)
 {
     const nf_params_matmul_f32 *p = params;

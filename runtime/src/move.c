@@ -38,25 +38,53 @@ static void fill(uint8_t *dst, int32_t count, int32_t element, int32_t value)
         memcpy(dst, &wide, (size_t)element);
 }
 
+/* One row of the result, pixel by pixel; `sy` is the row of the input. */
+static void pad_pixels(const nf_view *v, const nf_params_pad *p, int32_t n, int32_t y, int32_t sn,
+                       int32_t sy)
+{
+    const nf_shape *in = v[0].shape, *out = v[1].shape;
+    const int32_t behind = out->c - p->pad_front - in->c;
+    for (int32_t x = out->x0; x < out->x1; ++x) {
+        uint8_t *dst = nf_at(&v[1], n, y, x);
+        const int32_t sx = x - p->pad_left;
+        if (sn < 0 || sn >= in->n || sy < 0 || sy >= in->h || sx < 0 || sx >= in->w) {
+            fill(dst, out->c, p->element, p->value);
+            continue;
+        }
+        fill(dst, p->pad_front, p->element, p->value);
+        dst += (ptrdiff_t)p->pad_front * p->element;
+        memcpy(dst, nf_at(&v[0], sn, sy, sx), (size_t)in->c * (size_t)p->element);
+        fill(dst + (ptrdiff_t)in->c * p->element, behind, p->element, p->value);
+    }
+}
+
+/* The same where the pixels of a row lie one after the other and keep their channels. */
+static void pad_row(const nf_view *v, const nf_params_pad *p, int32_t n, int32_t y, int32_t sn,
+                    int32_t sy)
+{
+    const nf_shape *in = v[0].shape, *out = v[1].shape;
+    const int32_t inside = sn >= 0 && sn < in->n && sy >= 0 && sy < in->h ? in->w : 0;
+    const int32_t first = nf_clamp(p->pad_left, out->x0, out->x1);
+    const int32_t last = nf_clamp(p->pad_left + inside, first, out->x1);
+    uint8_t *dst = nf_at(&v[1], n, y, out->x0);
+    fill(dst, (first - out->x0) * out->c, p->element, p->value);
+    dst += (ptrdiff_t)(first - out->x0) * out->sw;
+    if (last > first)
+        memcpy(dst, nf_at(&v[0], sn, sy, first - p->pad_left),
+               (size_t)(last - first) * (size_t)out->sw);
+    fill(dst + (ptrdiff_t)(last - first) * out->sw, (out->x1 - last) * out->c, p->element,
+         p->value);
+}
+
 void nf_pad(const nf_view *v, const void *params)
 {
     const nf_params_pad *p = params;
     const nf_shape *in = v[0].shape, *out = v[1].shape;
+    const int rows = p->pad_front == 0 && in->c == out->c && in->sw == in->c * p->element &&
+                     out->sw == in->sw;
     for (int32_t n = 0; n < out->n; ++n)
         for (int32_t y = out->y0; y < out->y1; ++y)
-            for (int32_t x = out->x0; x < out->x1; ++x) {
-                uint8_t *dst = nf_at(&v[1], n, y, x);
-                const int32_t sn = n - p->pad_n, sy = y - p->pad_top, sx = x - p->pad_left;
-                if (sn < 0 || sn >= in->n || sy < 0 || sy >= in->h || sx < 0 || sx >= in->w) {
-                    fill(dst, out->c, p->element, p->value);
-                    continue;
-                }
-                const int32_t behind = out->c - p->pad_front - in->c;
-                fill(dst, p->pad_front, p->element, p->value);
-                dst += (ptrdiff_t)p->pad_front * p->element;
-                memcpy(dst, nf_at(&v[0], sn, sy, sx), (size_t)in->c * (size_t)p->element);
-                fill(dst + (ptrdiff_t)in->c * p->element, behind, p->element, p->value);
-            }
+            (rows ? pad_row : pad_pixels)(v, p, n, y, n - p->pad_n, y - p->pad_top);
 }
 
 void nf_transpose(const nf_view *v, const void *params)

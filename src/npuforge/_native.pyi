@@ -27,6 +27,28 @@ class Program:
     def run(self, first: int, count: int) -> None: ...
     def space(self, index: int) -> npt.NDArray[np.uint8]: ...
 
+_U8 = npt.NDArray[np.uint8]
+_I16 = npt.NDArray[np.int16]
+_I32 = npt.NDArray[np.int32]
+_I64 = npt.NDArray[np.int64]
+
+def aton_gather(
+    data: _U8, written: _U8, starts: _I64, shape: _I64, check: bool, out: _I32
+) -> int: ...
+def aton_scatter(data: _U8, written: _U8, starts: _I64, shape: _I64, values: _I32) -> None: ...
+def aton_convolve(x: _I16, index: _I32, weights: _I16, shape: _I64, out: _I32) -> None: ...
+def aton_requantise(
+    sums: _I32,
+    carry: _I32 | None,
+    in_shift: int,
+    out_shift: int,
+    round: bool,
+    limit: int,
+    bits: int,
+    out: _I32,
+) -> int: ...
+def aton_arith(x: _I32, y: _I32 | None, params: _I32, table: _I32, out: _I32) -> int: ...
+
 class NeuralArtConvolution:
     def __init__(
         self,

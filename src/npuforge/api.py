@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shutil
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from npuforge import api_aton, api_doctor
+from npuforge.accelerators.neural_art.epochs import DEFAULT_RELEASE
 from npuforge.accelerators.neural_art.lowering import default_choices
-from npuforge.artefacts.ec_blob import read_blob, write_blob
-from npuforge.aton import assemble, disassemble, epochs_of
+from npuforge.aton.choices import match_compiled
+from npuforge.aton.load import load_compiled
 from npuforge.boards import (
     HostBoard,
     QemuBoard,
@@ -27,25 +27,31 @@ from npuforge.boards import (
     missing_tools,
 )
 from npuforge.cost import NpuCost, npu_cost
-from npuforge.doctor import RULES, Diagnosis, Rule, collect, diagnose
+from npuforge.doctor.triage import Triage, read_recorded, triage
 from npuforge.errors import ToolError, UsageError
+from npuforge.explore.boards import compare_targets as compare_targets
+from npuforge.explore.models import compare_models as compare_models
 from npuforge.exporters import Conversion, convert, format_of
 from npuforge.firmware import KnownAnswer, Network, capture_order, identifier, project_files
 from npuforge.graph import Array, Graph
 from npuforge.importers import Shapes, load_model, read_model_bytes
 from npuforge.mapping import NpuMapping, map_to_npu
+from npuforge.mapping import read_compiled as read_compiled
+from npuforge.mapping import read_vela as read_vela
 from npuforge.messages import text
 from npuforge.numerics import Executor, random_inputs, with_contract
 from npuforge.numerics.neural_art import (
     CONTRACTS,
+    Choices,
     NeuralArtExecutor,
-    grade,
-    unit_of,
     with_neural_art,
 )
 from npuforge.pipeline import PlannedModel, System, plan_system
 from npuforge.report import check_writable, new_folder, write_file
 from npuforge.report.deployment import deployment_files, write_deployment
+from npuforge.report.run import evidence as evidence
+from npuforge.report.run import run_document as run_document
+from npuforge.report.run import save_arrays as save_arrays
 from npuforge.targets import Target, load_target, target_names
 from npuforge.tasks import ImageRange, Samples, load_samples
 from npuforge.validate import (
@@ -58,10 +64,23 @@ from npuforge.validate import (
     not_run,
     oracle_for,
 )
+from npuforge.validate.neural_art import ChipValidation, validate_against_chip
 from npuforge.vocab import Contract
 
 PathLike = str | os.PathLike[str]
 Tick = Callable[[str], None]
+
+aton_check = api_aton.aton_check
+aton_diff = api_aton.aton_diff
+aton_document = api_aton.aton_document
+aton_run = api_aton.aton_run
+aton_translate = api_aton.aton_translate
+diagnose_project = api_doctor.diagnose_project
+explain_finding = api_doctor.explain_finding
+guided_advice = api_doctor.guided_advice
+probe_source = api_doctor.probe_source
+support_bundle = api_doctor.support_bundle
+versions_document = api_doctor.versions_document
 
 RANDOM_SAMPLES = 10
 SEED = 42
@@ -109,11 +128,40 @@ def load_graph(
     return graph if chosen is None else with_contract(graph, chosen)
 
 
-def make_executor(graph: Graph, *, capture: bool = False) -> Executor | NeuralArtExecutor:
-    """The executor of a graph: the NPU's arithmetic when a node is under a neural_art contract."""
+def make_executor(
+    graph: Graph, *, capture: bool = False, program: PathLike | None = None
+) -> Executor | NeuralArtExecutor:
+    """The executor of a graph: the NPU's arithmetic when a node is under a neural_art contract.
+
+    Args:
+        graph: the network.
+        capture: whether every tensor must be readable after a run.
+        program: compiled network whose choices and constants are taken instead of the defaults.
+
+    Raises:
+        UsageError: a program is given, but the graph is under another contract or is not its model.
+    """
     if any(node.contract in CONTRACTS for node in graph.nodes):
-        return NeuralArtExecutor(graph, default_choices(graph))
+        return NeuralArtExecutor(graph, chip_choices(graph, program))
+    if program is not None:
+        raise UsageError("NUM-022", program=program)
     return Executor(graph, capture=capture)
+
+
+def chip_choices(graph: Graph, program: PathLike | None = None) -> Choices:
+    """Lowering choices and constants of a graph under a neural_art contract.
+
+    Args:
+        graph: the network.
+        program: compiled network to take them from; the compiler's defaults when None.
+
+    Raises:
+        NpuforgeError: the program cannot be read, or was compiled from another model.
+    """
+    base = default_choices(graph)
+    if program is None:
+        return base
+    return match_compiled(graph, base, load_compiled(Path(program))).choices
 
 
 def run_model(
@@ -125,6 +173,7 @@ def run_model(
     real: bool = False,
     image_range: str | None = None,
     fix_shape: Sequence[str] = (),
+    program: PathLike | None = None,
 ) -> dict[str, Array]:
     """Run a model on the host and return its outputs.
 
@@ -136,6 +185,7 @@ def run_model(
         real: arrays hold real numbers; outputs are returned as real numbers too.
         image_range: "0..1", "-1..1" or "0..255": what black and white are to the network.
         fix_shape: entries like "input=1x3x224x224" that fix free dimensions.
+        program: see `make_executor`.
 
     Returns:
         Arrays by tensor name, outputs first in the model's order. Where the input had a sample
@@ -151,7 +201,7 @@ def run_model(
         real=real,
         image_range=parse_image_range(image_range),
     )
-    return run_samples(graph, samples, capture=capture, real=real)
+    return run_samples(graph, samples, capture=capture, real=real, program=program)
 
 
 def parse_image_range(name: str | None) -> ImageRange | None:
@@ -175,10 +225,12 @@ def run_samples(
     capture: str | Sequence[str] = (),
     real: bool = False,
     tick: Tick | None = None,
+    program: PathLike | None = None,
 ) -> dict[str, Array]:
     """Run a graph on samples; see `run_model`."""
     wanted = _wanted(graph, capture)
-    executor = make_executor(graph, capture=len(wanted) > len(graph.outputs))
+    many = len(wanted) > len(graph.outputs)
+    executor = make_executor(graph, capture=many, program=program)
     results = []
     for number, sample in enumerate(samples.samples):
         executor.run(sample)
@@ -189,75 +241,6 @@ def run_samples(
         if tick is not None:
             tick(f"{number + 1} / {len(samples.samples)}")
     return samples.join(results)
-
-
-def save_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write results as .npz, or a single result as .npy, atomically.
-
-    Raises:
-        UsageError: the file cannot be written, or .npy was asked for several arrays.
-    """
-    buffer = io.BytesIO()
-    if path.suffix.lower() == ".npy":
-        if len(arrays) != 1:
-            raise UsageError("OUT-004", path=path, count=len(arrays))
-        np.save(buffer, next(iter(arrays.values())), allow_pickle=False)
-    else:
-        # written by hand: tensor names may be anything, np.savez takes them as keywords
-        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-            for name, array in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
-    write_file(path, buffer.getvalue())
-
-
-def run_document(
-    graph: Graph, arrays: Mapping[str, Array], samples: int, output: Path | None
-) -> dict[str, Any]:
-    """A summary of results as a JSON document."""
-    tensors = []
-    for name, array in arrays.items():
-        numbers = array.astype(np.float64)
-        tensors.append(
-            {
-                "tensor": name,
-                "dtype": str(array.dtype),
-                "shape": list(array.shape),
-                "min": float(numbers.min(initial=np.inf)),
-                "max": float(numbers.max(initial=-np.inf)),
-                "mean": float(numbers.mean()) if array.size else 0.0,
-                "argmax": int(numbers.argmax()) if array.size else -1,
-            }
-        )
-    return {
-        "schema": "npuforge.run/1",
-        "model": graph.name,
-        "samples": samples,
-        "output": None if output is None else str(output),
-        "tensors": tensors,
-        "evidence": evidence(graph),
-    }
-
-
-def evidence(graph: Graph) -> list[dict[str, str]]:
-    """Per node, how well it is proved that its arithmetic is the NPU's; empty for other contracts.
-
-    With the unit that computes it. Grades: A equal to outputs of a board, B compiled networks
-    agree, C forced by the register header or by consistency, D best guess or the model file's rule
-    in place of a CPU library.
-    """
-    if all(node.contract not in CONTRACTS for node in graph.nodes):
-        return []
-    return [
-        {
-            "node": node.name,
-            "op": node.op,
-            "contract": str(node.contract),
-            "unit": str(unit_of(graph, node)),
-            "grade": str(grade(graph, node)),
-        }
-        for node in graph.nodes
-    ]
 
 
 def convert_model(
@@ -308,65 +291,6 @@ def conversion_document(made: Conversion, output: Path) -> dict[str, Any]:
     }
 
 
-def _program_bytes(path: PathLike) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise UsageError("ATN-009", path=path, reason=error.strerror or str(error)) from None
-
-
-def aton_document(path: PathLike) -> dict[str, Any]:
-    """Epochs of an epoch-controller blob as a JSON document; bytes are what the engines move.
-
-    Raises:
-        ModelError: the file is no blob; the message names the word offset.
-    """
-    blob = read_blob(_program_bytes(path))
-    return {
-        "schema": "npuforge.aton/1",
-        "path": str(path),
-        "instructions": len(blob.instructions),
-        "relocatable": bool(blob.prefix),
-        "epochs": [
-            {
-                "epoch": epoch.number,
-                "units": [unit.name for _, unit in sorted(epoch.units.items())],
-                "read": sum(unit.stream_bytes for unit in epoch.readers),
-                "written": sum(unit.stream_bytes for unit in epoch.writers),
-            }
-            for epoch in epochs_of(blob)
-        ],
-    }
-
-
-def aton_translate(
-    path: PathLike, action: str, output: PathLike | None = None, *, force: bool = False
-) -> bytes:
-    """Blob to text (``text``) or text to blob (``assemble``), byte-exact both ways.
-
-    Args:
-        path: blob, or text as this function writes it.
-        action: ``text`` or ``assemble``.
-        output: file to write; needed to assemble.
-        force: replace an existing file.
-
-    Raises:
-        ModelError: what does not decode or parse, with its word offset or line number.
-        UsageError: a path that cannot be read or written.
-    """
-    data = _program_bytes(path)
-    if action == "assemble":
-        if output is None:
-            raise UsageError("ATN-010")
-        made = write_blob(assemble(data.decode("utf-8", "replace")))
-    else:
-        made = disassemble(read_blob(data)).encode()
-    if output is not None:
-        check_writable(Path(output), replace=force)
-        write_file(Path(output), made)
-    return made
-
-
 def _wanted(graph: Graph, capture: str | Sequence[str]) -> list[str]:
     known = [name for node in graph.nodes for name in node.outputs]
     names: Iterable[str] = [capture] if isinstance(capture, str) else capture
@@ -398,26 +322,34 @@ def analyze_model(
 
 
 def npu_mapping(
-    graph: Graph, target: Target, *, cpu: Sequence[str] = (), integer_io: bool = False
+    graph: Graph,
+    target: Target,
+    *,
+    cpu: Sequence[str] = (),
+    integer_io: bool = False,
+    release: str = DEFAULT_RELEASE,
 ) -> NpuMapping | None:
     """The predicted placement on the target's Neural-ART; None when it has none.
 
     Raises:
-        UsageError: a name in `cpu` fits no node and no operator of the graph.
+        UsageError: a name in `cpu` fits no node and no operator of the graph, or `release` is no
+            release of ST Edge AI Core.
     """
     if "neural_art" not in target.accelerators:
         return None
-    return map_to_npu(graph, cpu=cpu, integer_io=integer_io)
+    return map_to_npu(graph, cpu=cpu, integer_io=integer_io, release=release)
 
 
-def npu_time(graph: Graph, target: Target, npu: NpuMapping, clock: str) -> NpuCost:
+def npu_time(
+    graph: Graph, target: Target, npu: NpuMapping, clock: str, *, release: str = DEFAULT_RELEASE
+) -> NpuCost:
     """Estimated time of every Neural-ART epoch at an operating point of the target.
 
     Raises:
-        UsageError: the target has no such operating point.
+        UsageError: the target has no such operating point, or `release` is no release.
     """
     point = target.operating_points[check_clock(target, clock)]
-    return npu_cost(graph, npu.placements, point)
+    return npu_cost(graph, npu.placements, point, release=release)
 
 
 def check_clock(target: Target, clock: str) -> str:
@@ -535,6 +467,42 @@ def validate_model(
     elif mode != "host":
         raise UsageError("VAL-003", mode=mode)
     return planned, Validation(tuple(checks), False, inputs.origin, instructions)
+
+
+def validate_against(
+    model: PathLike,
+    against: str,
+    *,
+    valinput: Sequence[PathLike] = (),
+    random_samples: int | None = None,
+    image_range: str | None = None,
+    contract: str | None = None,
+    fix_shape: Sequence[str] = (),
+    program: PathLike | None = None,
+) -> ChipValidation:
+    """How far the chip's arithmetic moves each tensor of a model, and which stage moves it.
+
+    Args:
+        model: TFLite or ONNX file.
+        against: "neural_art" or "neural_art@1.1.3".
+        valinput: see `validate_model`.
+        random_samples: see `validate_model`.
+        image_range: see `run_model`.
+        contract: arithmetic of the reference; None is that of the file format.
+        fix_shape: see `run_model`.
+        program: see `make_executor`.
+
+    Raises:
+        NpuforgeError: the model cannot be used, or `against` is no contract of the chip.
+    """
+    if parse_contract(against) not in CONTRACTS:
+        raise UsageError("VAL-005", contract=against, known=", ".join(CONTRACTS))
+    chip = load_graph(model, against, fix_shape)
+    inputs = validation_inputs(
+        chip, valinput, random_samples=random_samples, image_range=image_range
+    )
+    reference = load_graph(model, contract, fix_shape)
+    return validate_against_chip(reference, chip, chip_choices(chip, program), inputs.samples)
 
 
 def write_project(
@@ -684,26 +652,27 @@ def iter_targets() -> Iterator[Target]:
         yield load_target(name)
 
 
-def diagnose_project(paths: Iterable[PathLike]) -> Diagnosis:
-    """Find what is wrong in the files of a deployment (`npuforge doctor`).
+def triage_recording(
+    model: PathLike,
+    recorded: PathLike,
+    *,
+    image_range: str | None = None,
+    fix_shape: Sequence[str] = (),
+    tick: Tick = lambda _: None,
+) -> Triage:
+    """Name what makes a deployed network give the outputs that were recorded.
 
     Args:
-        paths: folders and files in any mix: sources, linker scripts, ELF, logs, reports, models.
+        model: the network that was deployed.
+        recorded: npz with the right inputs (``input``), the device's outputs (``output``) and,
+            where it was recorded, its input buffer (``device_input``); or a serial dump.
+        image_range: what black and white are to the network; guessed when None.
+        fix_shape: see `run_model`.
+        tick: told what is being tried.
 
     Raises:
-        UsageError: DOC-001 when a path does not exist.
+        NpuforgeError: the network or the recording cannot be used.
     """
-    return diagnose(collect(Path(path) for path in paths))
-
-
-def explain_finding(name: str) -> tuple[Rule, ...]:
-    """Rules by id (K11-no-reset) or family (K11).
-
-    Raises:
-        UsageError: DOC-003 when there is none.
-    """
-    wanted = name.lower()
-    found = tuple(r for r in RULES.values() if wanted in (r.id.lower(), r.family.lower()))
-    if not found:
-        raise UsageError("DOC-003", id=name)
-    return found
+    graph = load_graph(model, None, fix_shape)
+    chosen = parse_image_range(image_range)
+    return triage(graph, read_recorded(Path(recorded), graph, chosen), chosen, tick)

@@ -31,7 +31,7 @@ class DType(StrEnum):
     @property
     def is_float(self) -> bool:
         """Whether the type is a floating-point type."""
-        return self in (DType.FLOAT16, DType.FLOAT32)
+        return self is DType.FLOAT32 or self is DType.FLOAT16
 
     @property
     def limits(self) -> tuple[int, int]:

@@ -310,7 +310,7 @@ def test_tool_report() -> None:
     assert log.pools[2].activations == 1572864
     assert [(r.pool, r.start, r.end) for r in log.ranges] == [("npuRAM5", 0x342E0000, 0x342E3010)]
     assert log.epoch_counts == {"total": 14, "sw": 3, "hybrid": 1, "hw": 10, "blobs": 2}
-    assert [(e.name, e.kind) for e in log.epochs] == [("epoch_2", "HW"), ("epoch_3", "-SW-")]
+    assert [(e.name, e.kind) for e in log.epochs] == [("epoch_2", "HW"), ("epoch_3", "SW")]
     first, second = log.tensors
     assert (first.direction, first.dtype, first.nbytes) == ("input", "int8", 12288)
     assert first.shape == (1, 64, 64, 3)

@@ -158,7 +158,7 @@ def test_files(tmp_path: Path) -> None:
     assert blob.read_bytes() == data
     api.aton_translate(blob, "text", text)
     assert api.aton_translate(text, "assemble", blob, force=True) == data
-    shown = api.aton_document(blob)["epochs"]
+    shown = api.aton_document(blob)["steps"][0]["epochs"]
     assert [(e["epoch"], e["read"], e["written"]) for e in shown] == [(7, 128, 128), (8, 0, 128)]
     with pytest.raises(UsageError):
         api.aton_translate(text, "assemble", blob)

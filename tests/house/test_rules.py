@@ -25,7 +25,7 @@ LAYERS = (
     ("validate", "doctor"),
     ("pipeline",),
     ("report",),
-    ("api",),
+    ("api", "api_aton", "api_doctor"),
     ("cli",),
 )
 LAYER_OF = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuforge.accelerators.neural_art.epochs import ACTIV, ARITH, CONVACC, POOL, Epoch, epochs
@@ -18,6 +18,7 @@ from npuforge.accelerators.protocol import PlacementKind
 from npuforge.artefacts.ec_blob import read_blob
 from npuforge.aton import epochs_of
 from npuforge.aton.registers import kind_of
+from npuforge.errors import UsageError
 from npuforge.graph import Graph, Node, Quantization, Tensor
 from npuforge.graph import attrs as at
 from npuforge.importers import load_model
@@ -160,6 +161,7 @@ def test_large_pool_becomes_small_ones_two_an_epoch() -> None:
     assert [sum(op.pool for op in e.operations) for e in found] == [2, 2, 2]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(("conv", "depthwise", "wide", "add")), min_size=1, max_size=12),
     st.sampled_from((4, 8, 16, 24, 64, 160)),
@@ -206,6 +208,27 @@ def test_slices_divide_the_channels(channels: int, batch: int) -> None:
     assert 1 <= chain <= 4
 
 
+def test_newer_releases_merge_scale_and_offset() -> None:
+    net = Net((1, 24, 24, 32))
+    graph = net.graph(net.conv(net.first, 32))
+    old, new = (map_to_npu(graph, release=release).epochs[-1] for release in ("2.2.0-20266", "4.0"))
+    assert [op.part.value for op in old.operations] == ["conv", "scale", "offset"]
+    assert [op.part.value for op in new.operations] == ["conv", "offset"]
+    with pytest.raises(UsageError):
+        map_to_npu(graph, release="newest")
+
+
+def test_gated_activation_is_one_operation_in_newer_releases() -> None:
+    net = Net((1, 24, 24, 16), zero=3)
+    made = net.conv(net.first, 16, zero=5)
+    gate = net.node("logistic", [made], (1, 24, 24, 16), at.NO_ATTRS)
+    out = net.node("mul", [made, gate], (1, 24, 24, 16), at.ElementwiseAttrs(), 9)
+    graph = net.graph(out)
+    (only,) = map_to_npu(graph, release="4.0").epochs
+    assert [op.part.value for op in only.operations] == ["conv", "offset", "activation"]
+    assert len(map_to_npu(graph, release="2.2").epochs) > 1
+
+
 def test_user_choices_change_the_epochs() -> None:
     net = Net((1, 24, 24, 32))
     graph = net.graph(net.conv(net.conv(net.first, 32), 32))
@@ -235,7 +258,7 @@ def test_compiled_networks(shared: Path, name: str) -> None:
         sys.path.pop(0)
     model, integer_io = NETWORKS[name]
     graph = load_model(shared / "models" / model)
-    npu = map_to_npu(graph, integer_io=integer_io)
+    npu = map_to_npu(graph, integer_io=integer_io, release="2.1")
     ops = {op.writes: op for op in operations(graph, npu.placements)}
     truth = compiled_epochs(shared / "aton" / name, graph, tuple(ops.values()))
     predicted = {frozenset(op.writes for op in epoch.operations) for epoch in npu.epochs}

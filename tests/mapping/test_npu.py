@@ -12,7 +12,7 @@ from tests.builders import single, tensor
 from npuforge.accelerators.neural_art.placement import RULES, kernel_parts, place_node
 from npuforge.accelerators.protocol import PlacementKind
 from npuforge.errors import UsageError
-from npuforge.graph import Graph
+from npuforge.graph import Graph, Node
 from npuforge.graph import attrs as at
 from npuforge.importers import load_model
 from npuforge.mapping import map_to_npu
@@ -67,6 +67,49 @@ def _transpose(*perm: int) -> Graph:
     return _one("transpose", [_t("x", 2, 4, 4, 4)], _t("y", *out), at.TransposeAttrs(perm))
 
 
+def _slice(*shape: int) -> Graph:
+    count = (*shape[:-1], shape[-1] // 2)
+    attrs = at.SliceAttrs((0,) * len(shape), count, (1,) * len(shape))
+    return _one("slice", [_t("x", *shape)], _t("y", *count), attrs)
+
+
+def _up(dtype: DType) -> Graph:
+    weights = tensor("w", (8, 2, 2, 8), dtype, data=[0] * 256)
+    ins = [_t("x", 1, 4, 4, 8, dtype=dtype), weights]
+    return _one(
+        "transpose_conv2d", ins, _t("y", 1, 8, 8, 8, dtype=dtype), at.TransposeConvAttrs((2, 2))
+    )
+
+
+def _global_depthwise(size: int) -> Graph:
+    weights = tensor("w", (1, size, size, 8), data=[0] * 8 * size * size)
+    ins = [_t("x", 1, size, size, 8), weights]
+    return _one("depthwise_conv2d", ins, _t("y", 1, 1, 1, 8), at.ConvAttrs())
+
+
+def _attention(heads: int) -> Graph:
+    ins = [_t("x", 1, heads, 4, 8), _t("k", 1, heads, 8, 4)]
+    return _one("matmul", ins, _t("y", 1, heads, 4, 4), at.MatMulAttrs())
+
+
+def _affine(closed: bool) -> Graph:
+    """Float product with a constant behind a dequantize; closed by a quantize or an output."""
+    tensors = [
+        *(_t("a", 1, 8), _t("b", 1, 8)),
+        *(_t(name, 1, 8, dtype=DType.FLOAT32) for name in ("f", "g")),
+        tensor("c", (8,), DType.FLOAT32, data=[2] * 8),
+    ]
+    nodes = [
+        Node("mul", "mul", ("f", "c"), ("g",), at.ElementwiseAttrs()),
+        Node("dq", "dequantize", ("a",), ("f",)),
+        Node("q", "quantize", ("g",), ("b",)),
+    ]
+    return Graph(
+        "g", {t.name: t for t in tensors}, tuple(nodes[: 3 if closed else 2]),  # type: ignore[attr-defined,misc]
+        ("a",), ("b" if closed else "g",),
+    )  # fmt: skip
+
+
 _FLOAT = DType.FLOAT32
 _Q = _t("x", 1, 8)
 CASES: dict[str, tuple[Graph, Graph]] = {
@@ -90,9 +133,14 @@ CASES: dict[str, tuple[Graph, Graph]] = {
     ),
     "MAP-npu-bilinear": (_resize(at.ResizeMode.BILINEAR), _resize(at.ResizeMode.NEAREST)),
     "MAP-npu-nearest": (_resize(at.ResizeMode.NEAREST), _resize(at.ResizeMode.BILINEAR)),
-    "MAP-npu-concat": (_concat(4, 1, 13), _concat(8, 16)),
+    "MAP-npu-concat": (_concat(8, 16), _concat(16, 16)),
     "MAP-npu-dilation": (_conv(3, dilation=2), _conv(3)),
-    "MAP-npu-transpose": (_transpose(1, 0, 2, 3), _transpose(0, 3, 1, 2)),
+    "MAP-npu-transpose": (_transpose(0, 2, 1, 3), _transpose(0, 3, 1, 2)),
+    "MAP-npu-slice": (_slice(1, 8, 8), _slice(1, 4, 8, 8)),
+    "MAP-npu-transpose-conv": (_up(DType.INT8), _up(DType.FLOAT32)),
+    "MAP-npu-depthwise-split": (_global_depthwise(7), _global_depthwise(6)),
+    "MAP-npu-heads": (_attention(2), _attention(1)),
+    "MAP-npu-island": (_affine(True), _affine(False)),
     "MAP-npu-div": (_binary("div", False), _binary("div", True)),
     "MAP-npu-power": (_binary("power", False), _binary("power", True)),
     "MAP-npu-prelu": (

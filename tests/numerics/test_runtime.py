@@ -197,6 +197,12 @@ def test_data_movement(dtype: DType) -> None:
     want = np.pad(x, ((0, 1), (1, 0), (2, 1), (3, 0)), constant_values=7)
     assert np.array_equal(run_graph(graph, {"x": x})["y"], want)
 
+    attrs = PadAttrs((1, 2, 1, 0), (0, 0, 3, 0), value=-3)  # whole rows at once
+    graph = single("pad", [source], [tensor("y", (3, 5, 8, 5), dtype)], attrs, Contract.EXACT)
+    verify(graph)
+    want = np.pad(x, ((1, 0), (2, 0), (1, 3), (0, 0)), constant_values=-3)
+    assert np.array_equal(run_graph(graph, {"x": x})["y"], want)
+
     attrs2 = SliceAttrs((0, 2, 0, 4), (1, -1, 2, -2), (2, 3, 2, 2))
     graph = single("slice", [source], [tensor("y", (2, 3, 2, 2), dtype)], attrs2, Contract.EXACT)
     verify(graph)

@@ -57,7 +57,7 @@ def both(
     conv_cases(), st.integers(1, 40), st.integers(1, 40), st.booleans(), st.booleans(),
     st.booleans(), st.sampled_from(SCALES[:2]), st.integers(1, 2), st.sampled_from((1, 1, 2, 5)),
 )  # fmt: skip
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=200, derandomize=True, deadline=None)
 def test_convolutions(
     case: dict[str, int], c: int, o: int, depthwise: bool, wild: bool, extremes: bool, kind: str,
     batch: int, multiple: int,
@@ -121,10 +121,37 @@ def convolution(
 
 
 @given(
+    st.tuples(*[st.integers(1, 6)] * 6), st.integers(1, 20), st.integers(1, 40),
+    st.tuples(st.integers(0, 3), st.integers(0, 3)), st.sampled_from(SCALES[:2]), st.booleans(),
+    st.integers(-128, 127), st.integers(0, 1000),
+)  # fmt: skip
+@settings(max_examples=100, derandomize=True, deadline=None)
+def test_transposed_convolutions(
+    sizes: tuple[int, ...], c: int, o: int, pads: tuple[int, int], kind: str, wild: bool,
+    zero: int, seed: int,
+) -> None:  # fmt: skip
+    rng = np.random.default_rng(seed)
+    h, w, kh, kw, sh, sw = sizes
+    rows = max((h - 1) * sh + kh - pads[0] + int(rng.integers(-2, 3)), 1)
+    columns = max((w - 1) * sw + kw - pads[1] + int(rng.integers(-2, 3)), 1)
+    x = rng.integers(-128, 128, (2, h, w, c)).astype(np.int8)
+    weights = rng.integers(-128, 128, (o, kh, kw, c)).astype(np.int8)
+    bias = rng.integers(-(1 << 20), 1 << 20, o).astype(np.int32)
+    params: dict[str, int | float] = {
+        "kernel_h": kh, "kernel_w": kw, "stride_h": sh, "stride_w": sw, "pad_top": pads[0],
+        "pad_left": pads[1], "in_offset": -zero, "out_offset": zero, "act_min": -128,
+        "act_max": 127,
+    }  # fmt: skip
+    both("transpose_conv2d_s8" + kind, x, View.dense(x.shape, 1),
+         [weights, bias, *scaling(rng, kind, o, wild)], View.dense((2, rows, columns, o), 1),
+         params)  # fmt: skip
+
+
+@given(
     st.integers(1, 20), st.integers(1, 300), st.integers(1, 40), st.integers(-128, 127),
     st.sampled_from(SCALES), st.booleans(), st.integers(0, 1000),
 )  # fmt: skip
-@settings(max_examples=150, derandomize=True, deadline=None)
+@settings(max_examples=100, derandomize=True, deadline=None)
 def test_fully_connected(
     rows: int, depth: int, outputs: int, zero: int, kind: str, wild: bool, seed: int
 ) -> None:

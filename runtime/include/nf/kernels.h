@@ -64,6 +64,10 @@ extern "C" {
     I(kernel_h) I(kernel_w) I(stride_h) I(stride_w) I(pad_top) I(pad_left) I(in_offset)            \
         I(out_offset) NF_RANGE_PARAMS(I, F)
 #define NF_PARAMS_transpose_conv2d_s8_f32scale(I, F) NF_PARAMS_transpose_conv2d_s8(I, F)
+#define NF_PARAMS_transpose_conv2d_u8(I, F) NF_PARAMS_transpose_conv2d_s8(I, F) I(weight_offset)
+/* x int16, weights int8, bias int64, multiplier, shift, y int16 */
+#define NF_PARAMS_transpose_conv2d_s16(I, F)                                                       \
+    I(kernel_h) I(kernel_w) I(stride_h) I(stride_w) I(pad_top) I(pad_left) NF_RANGE_PARAMS(I, F)
 /* x, weights, bias, y */
 #define NF_PARAMS_transpose_conv2d_f32(I, F)                                                       \
     I(kernel_h) I(kernel_w) I(stride_h) I(stride_w) I(pad_top) I(pad_left) F(low) F(high)
@@ -72,6 +76,7 @@ extern "C" {
 #define NF_PARAMS_matmul_s8(I, F)                                                                  \
     I(depth) I(a_offset) I(b_offset) I(out_offset) I(multiplier) I(shift)
 #define NF_PARAMS_matmul_s8_f32scale(I, F) I(depth) I(a_offset) I(b_offset) I(out_offset) F(scale)
+#define NF_PARAMS_matmul_s16(I, F) I(depth) I(multiplier) I(shift)
 #define NF_PARAMS_matmul_f32(I, F) I(depth)
 
 /* --- elementwise operators --------------------------------------------------------------------
@@ -211,8 +216,9 @@ extern "C" {
     K(fully_connected_u8) K(fully_connected_u8_f64scale) K(fully_connected_s16)                    \
     K(fully_connected_s16_f64scale) K(fully_connected_f32)                                         \
     K(fully_connected_hybrid)                                                                      \
-    K(transpose_conv2d_s8) K(transpose_conv2d_s8_f32scale) K(transpose_conv2d_f32)                 \
-    K(matmul_s8) K(matmul_s8_f32scale) K(matmul_f32)                                               \
+    K(transpose_conv2d_s8) K(transpose_conv2d_s8_f32scale) K(transpose_conv2d_u8)                  \
+    K(transpose_conv2d_s16) K(transpose_conv2d_f32)                                                \
+    K(matmul_s8) K(matmul_s8_f32scale) K(matmul_s16) K(matmul_f32)                                 \
     K(add_s8) K(add_u8) K(add_s16) K(squared_difference_s8) K(add_s8_f32scale)                     \
     K(mul_s8) K(mul_u8) K(mul_s16) K(mul_s8_f32scale)                                              \
     K(extreme_s8) K(extreme_u8) K(extreme_s16) K(prelu_s8) K(binary_s8_float)                      \

@@ -7,7 +7,7 @@ encoding was checked against 34 902 published instructions (evidence grade B).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -163,3 +163,59 @@ def write_blob(blob: Blob) -> bytes:
     program = [word for item in blob.instructions for word in encode(item)]
     words = (*blob.prefix, MAGIC, len(program), *program, *blob.tail)
     return b"".join(word.to_bytes(4, "little") for word in words)
+
+
+@dataclass(frozen=True)
+class Relocation:
+    """A symbol of a relocatable blob and the words of the file its address is added to."""
+
+    symbol: str
+    words: tuple[int, ...]
+
+
+def relocations(data: bytes) -> tuple[Relocation, ...]:
+    """Relocation table of a blob; empty for a plain one. Raises ``ModelError`` ATN-001."""
+    if len(data) < 8 or len(data) % 4:
+        raise ModelError("ATN-001", word=0, reason=f"{len(data)} bytes")
+    words = [int.from_bytes(data[i : i + 4], "little") for i in range(0, len(data), 4)]
+    if words[0] not in RELOCATABLE:
+        return ()
+    place = RELOCATABLE[words[0]]
+    if place >= len(words):
+        raise ModelError("ATN-001", word=0, reason="header cut short")
+    table, program = words[1], words[place] // 4 + 2
+    found = []
+
+    def word(offset: int) -> int:
+        at = table + offset
+        if at % 4 or at + 4 > len(data):
+            raise ModelError("ATN-001", word=1, reason=f"relocation table at byte {at}")
+        return words[at // 4]
+
+    count = word(0)
+    for n in range(min(count, len(words))):
+        name, places, listed = (word(4 + 12 * n + 4 * k) for k in range(3))
+        end = data.find(b"\0", table + name)
+        symbol = data[table + name : end].decode("ascii", "replace") if end >= 0 else ""
+        if not symbol or places > len(words):
+            raise ModelError("ATN-001", word=1, reason=f"relocation {n}")
+        entries = tuple(program + word(listed + 4 * k) for k in range(places))
+        if any(entry >= len(words) for entry in entries):
+            raise ModelError("ATN-001", word=1, reason=f"relocation {symbol} leaves the program")
+        found.append(Relocation(symbol, entries))
+    return tuple(found)
+
+
+def relocated(data: bytes, bases: Mapping[str, int]) -> bytes:
+    """A blob with the addresses of its symbols added in. Raises ``ModelError`` ATN-001.
+
+    Args:
+        data: the blob.
+        bases: address of each symbol; a missing one counts 0.
+    """
+    made = bytearray(data)
+    for item in relocations(data):
+        for at in item.words:
+            value = int.from_bytes(made[4 * at : 4 * at + 4], "little") + bases.get(item.symbol, 0)
+            made[4 * at : 4 * at + 4] = (value & 0xFFFFFFFF).to_bytes(4, "little")
+    return bytes(made)

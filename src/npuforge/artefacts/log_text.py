@@ -22,11 +22,13 @@ MAX_LINE = 2000
 """Characters of a line that readers look at; a longer line is cut."""
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-_])")
-MAX_TEMPLATES = 8000
+CLASSIFIED = 400
+"""Characters of a line that decide its class; tables of reports have far longer lines."""
+MAX_TEMPLATES = 4000
 """Different lines, numbers aside, that a reader classifies; a log with more is noise by then."""
 
 _NUMBER = re.compile(r"(?<![A-Za-z_])(?:0x0*[1-9a-fA-F][0-9a-fA-F]*|\d*[1-9]\d*)")
-_DIGITS = b"0123456789"
+_HEX_DIGITS = b"0123456789abcdef"
 _CONTROL = {code: None for code in range(32) if code not in (9, 10)}
 
 
@@ -96,17 +98,19 @@ class LogText:
 
     @cached_property
     def _shapes(self) -> bytes:
-        """Every line once, digits removed: tells cheaply that a literal cannot be in a long log."""
-        bare = self.lower.encode("utf-8", "replace").translate(None, _DIGITS)
-        return b"\n".join(set(bare.split(b"\n")))
+        """Every word once, without the characters of numbers: what a long log can hold at all."""
+        bare = self.lower.encode("utf-8", "replace").translate(None, _HEX_DIGITS)
+        lines = b" ".join(set(bare.split(b"\n")))
+        return b" ".join(set(lines.split()))
 
     def may_hold(self, literal: str) -> bool:
         """False only when a lower-case literal is certainly absent; cheap on long logs."""
         if len(self.text) < 1 << 20:
             return True
-        return literal.encode().translate(None, _DIGITS) in self._shapes
+        parts = literal.encode().translate(None, _HEX_DIGITS).split()
+        return all(part in self._shapes for part in parts)
 
-    def lines_with(self, literals: Iterable[str], limit: int = 12_000) -> list[int]:
+    def lines_with(self, literals: Iterable[str], limit: int = 8_000) -> list[int]:
         """Numbers of the lines that hold one of some literals, ascending.
 
         Args:
@@ -165,7 +169,7 @@ def _backward(log: LogText, literal: str, limit: int, into: set[int]) -> None:
 
 def template_of(text: str) -> str:
     """A line with every number other than zero replaced: what a program prints again and again."""
-    return _NUMBER.sub("1", text[:400])
+    return _NUMBER.sub("1", text[:CLASSIFIED])
 
 
 class Classifier(Generic[T]):
@@ -187,7 +191,7 @@ class Classifier(Generic[T]):
             return known  # type: ignore[return-value]
         if len(self._known) >= MAX_TEMPLATES:
             return None
-        answer = self._classify(text)
+        answer = self._classify(text[:CLASSIFIED])
         self._known[template] = answer
         return answer
 

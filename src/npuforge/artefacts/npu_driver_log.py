@@ -118,7 +118,7 @@ _ANCHORS = (
     "rknn",
     "galcore",
     "ethos",
-    "session",
+    "sess",
     "op id",
     "op_id",
     "opid",
@@ -143,25 +143,28 @@ _ANCHORS = (
 )
 _TIME = re.compile(r"^\s*(?:<\d>)?\[\s*(\d+\.\d+)\]|\[(\d{1,2}):(\d\d):(\d\d(?:\.\d+)?)\]")
 _NPU = re.compile(
-    r"npu|rknn|galcore|\bvip\b|ethos|neural|\bdla\b|\bapu\b|session|inference|\binfer\b|"
+    r"npu|rknn|galcore|\bvip\b|ethos|neural|\bdla\b|\bapu\b|session|\bsess\b|inference|\binfer\b|"
     r"\bop(?:eration)?[ _]?id\b|\bmodel\b",
     re.IGNORECASE,
 )
 _OPERATION = re.compile(
     r"\b(?:op(?:eration)?|oper|layer|node)(?:[ _]?(?:id|idx|index|no|"
-    r"number))?\s*[=:#]?\s*#?(\d{1,6})\b",
+    r"number))?\s*[=:#]?\s*[#\[(]?(\d{1,6})\b",
     re.IGNORECASE,
 )
 _OP_NAME = re.compile(r"\bop(?:eration)?[ _]?name\s*[=:]\s*([\w:./\-]+)", re.IGNORECASE)
 _CODE = re.compile(
     r"\b(?:status|error[ _]?code|err(?:or|no)?|ret(?:urn(?:ed)?)?(?:[ _]?(?:code|val(?:ue)?))?|rc|"
-    r"code|result)\s*(?:[=:]\s*|\s)\(?(-?0x[0-9a-f]+|-?\d+)\b",
+    r"code|result)\s*(?:[=:]\s*|\s)(?:[A-Z][A-Z0-9_]+)?\(?(-?0x[0-9a-f]+|-?\d+)\b|"
+    r"fail(?:ed|ure)?\s*\((-?\d+|-?0x[0-9a-f]+)\)",
     re.IGNORECASE,
 )
 _FAILED = re.compile(
-    r"fail(?:ed|ure|s)?\b|\berror\b|\berr\b|abort|reject|invalid|unable|cannot|refused|fault\b",
+    r"fail(?:ed|ure|s)?\b|\berror\b|\berr\b|abort|reject|invalid|unable|cannot|refused|fault\b|"
+    r"\b(?:ret(?:urn(?:ed)?)?|rc|status|errno)\s*[=:]?\s*-[1-9]",
     re.IGNORECASE,
 )
+_SAID = re.compile(r"fail|err|abort|reject|invalid|unable|cannot|refused|fault", re.IGNORECASE)
 _FINE = re.compile(
     r"\b(?:no|0|without) (?:error|errors|failure|failures|fault)\b|"
     r"\b(?:errors?|fail(?:ed|ures?)?|status|ret|result|err)\s*[=:]\s*0x?0*\b(?!x)",
@@ -308,14 +311,14 @@ def _npu_kind(text: str) -> Kind | None:
         return Kind.ALLOCATION_FAILED
     if _RESET.search(text):
         return Kind.RESET
-    if failed and re.search(r"session|context|\binit\b", text, re.IGNORECASE):
+    if failed and re.search(r"session|\bsess\b|context|\binit\b", text, re.IGNORECASE):
         return Kind.SESSION_FAILED
     operation = _OPERATION.search(text)
     if operation and (failed or _TIMEOUT.search(text)):
         return Kind.OPERATION_FAILED
     if _TIMEOUT.search(text):
         return Kind.TIMEOUT
-    if failed and (_RUN.search(text) or _CODE.search(text)):
+    if failed and (_RUN.search(text) or (_SAID.search(text) and _CODE.search(text))):
         return Kind.RUN_FAILED
     if _RUN_OK.search(text):
         return Kind.RUN_OK
@@ -330,7 +333,7 @@ def _event(line: Line, kind: Kind) -> DriverEvent:
         version = _VERSION.search(line.text)
         shown = (version.group(1) or version.group(2)) if version else ""
     else:
-        shown = code.group(1) if code else ""
+        shown = (code.group(1) or code.group(2)) if code else ""
     return DriverEvent(
         line.number,
         kind,

@@ -90,6 +90,7 @@ def records_of_log(log: LogText, driver: DriverLog | None = None) -> tuple[RunRe
     driver = read_driver_log(log) if driver is None else driver
     records: list[RunRecord] = []
     open_failure = False
+    before: Kind | None = None
     for event in driver.events:
         found = _RUN.search(event.text)
         number = int(found.group(1)) if found else len(records) + 1
@@ -102,7 +103,8 @@ def records_of_log(log: LogText, driver: DriverLog | None = None) -> tuple[RunRe
             )
             open_failure = True
         elif event.kind in (Kind.RUN_FAILED, Kind.TIMEOUT):
-            if not open_failure:
+            # a second complaint of one kind is a second failure; of another kind, the same one
+            if not open_failure or event.kind is before:
                 records.append(
                     RunRecord(number, False, event.operation, event.code, event.line, event.text)
                 )
@@ -114,6 +116,8 @@ def records_of_log(log: LogText, driver: DriverLog | None = None) -> tuple[RunRe
                 )
         elif event.kind is Kind.RESET:
             open_failure = False
+        if event.kind is not Kind.VERSION:
+            before = event.kind
         if len(records) >= MAX_RECORDS:
             break
     return tuple(records)

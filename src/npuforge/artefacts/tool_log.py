@@ -151,7 +151,6 @@ _CODED = re.compile(r"\b(E\d{3})\s*\(\s*(\w+)\s*\)\s*:?\s*(.*)")
 _WORDED = re.compile(
     r"\b(TOOL ERROR|INTERNAL ERROR|NETWORK ERROR|LOAD ERROR|USER ERROR|NOT IMPLEMENTED|CLI ERROR|"
     r"IMPORT ERROR|PARAMETER ERROR|COMPILER ERROR)\s*(?:\([^)]*\))?\s*:?\s*(.*)",
-    re.IGNORECASE,
 )
 _PROGRAMMER = re.compile(r"^\s*Error\s*:\s*(.{3,})", re.IGNORECASE)
 _MAKE = re.compile(
@@ -179,6 +178,8 @@ _EPOCH_ROW = re.compile(
     r"^\s*\|\s*(epoch_\d+|\w*[Ee]poch\w*_\d+)\s*\|\s*([-\w. /]+?)\s*\|"
     r"\s*(.*?)\s*\|\s*$"
 )
+_EPOCH_LINE = re.compile(r"^\s*(epoch \d+)\s+(-SW-|HW|EC|\?\?)\s*(?:\(\s*(.*?)\s*\))?\s*$")
+"""Releases before 4.0 print a line an epoch, without bars."""
 _COUNTS = (
     ("total", re.compile(r"Total number of epochs\s*:?\s*(\d+)")),
     (
@@ -408,9 +409,10 @@ def _counts(texts: Iterable[str]) -> dict[str, int]:
 
 def _epochs(lines: list[Line]) -> Iterator[EpochRow]:
     for line in lines:
-        found = _EPOCH_ROW.match(line.text) if "|" in line.text else None
+        found = (_EPOCH_ROW if "|" in line.text else _EPOCH_LINE).match(line.text)
         if found:
-            yield EpochRow(found.group(1), found.group(2).strip(), found.group(3), line.number)
+            kind, detail = found.group(2).strip(" -"), found.group(3) or ""
+            yield EpochRow(found.group(1), kind, detail, line.number)
 
 
 def _tensors(lines: list[Line]) -> Iterator[IoTensor]:

@@ -179,6 +179,11 @@ _ANCHORS = (
     "output",
     "class",
     "score",
+    "logit",
+    "prob",
+    "conf",
+    "pred",
+    "label",
     "aton",
     "hello",
     "application",
@@ -262,6 +267,9 @@ class _Traits:
 
 def _traits(text: str) -> _Traits:
     stage = next((stage for stage, pattern in _COMPILED if pattern.search(text)), None)
+    if text.lstrip().startswith("nf-"):
+        # what the generated probes print is read elsewhere
+        stage = None
     own = _OWN.search(text)
     if own:
         stage = next((known for known in Stage if known.value == own.group(1).lower()), None)

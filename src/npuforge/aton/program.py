@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 from npuforge.artefacts.ec_blob import Blob, Instruction, Op
 from npuforge.aton.registers import (
@@ -42,6 +46,57 @@ class Route:
 
 
 @dataclass(frozen=True)
+class Pattern:
+    """Where a stream engine goes in memory: byte addresses and steps.
+
+    Attributes:
+        starts: address of each frame.
+        rows, columns, depth: shape of a frame in elements.
+        line, pixel: byte steps of rows and columns.
+        size: bytes of an element.
+    """
+
+    starts: NDArray[np.int64]
+    rows: int
+    columns: int
+    depth: int
+    line: int
+    pixel: int
+    size: int
+
+    @property
+    def elements(self) -> int:
+        """Elements of one frame."""
+        return self.rows * self.columns * self.depth
+
+    @property
+    def span(self) -> int:
+        """Bytes from the first to the last byte of one frame."""
+        last = (self.rows - 1) * self.line + (self.columns - 1) * self.pixel
+        return last + self.depth * self.size
+
+    @cached_property
+    def low(self) -> int:
+        """Lowest address touched."""
+        return int(self.starts.min())
+
+    @cached_property
+    def high(self) -> int:
+        """Highest address touched."""
+        return int(self.starts.max()) + self.span - 1
+
+    @property
+    def moved(self) -> int:
+        """Bytes moved, re-reads counted each time."""
+        return len(self.starts) * self.elements * self.size
+
+    def shape(self, sign: bool) -> NDArray[np.int64]:
+        """The frame as the native code takes it."""
+        values = (self.rows, self.columns, self.depth, self.line, self.pixel, self.size, int(sign))
+        return np.array(values, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
 class Unit:
     """One enabled unit.
 
@@ -60,16 +115,55 @@ class Unit:
         """Name of the unit, for example ``STRENG3``."""
         return UNITS[self.page]
 
+    @cached_property
+    def _values(self) -> dict[str, int]:
+        return {
+            name: self.registers.get(place.register, 0) >> place.lsb & (1 << place.width) - 1
+            for name, place in fields_of(kind_of(self.page)).items()
+        }
+
     def __getitem__(self, field: str) -> int:
         """Value of a ``REGISTER.FIELD``, unsigned."""
-        place = fields_of(kind_of(self.page))[field]
-        return self.registers.get(place.register, 0) >> place.lsb & (1 << place.width) - 1
+        return self._values[field]
 
     def signed(self, field: str) -> int:
         """Value of a field in two's complement."""
         width = fields_of(kind_of(self.page))[field].width
-        value = self[field]
+        value = self._values[field]
         return value - (1 << width) if value >> width - 1 else value
+
+    @cached_property
+    def table(self) -> NDArray[np.int32]:
+        """ARITH only: the coefficient memory, 512 times A, B, C, flat."""
+        table = np.zeros((_ENTRIES, 3), np.int32)
+        for entry, (pair, third) in self.coefficients.items():
+            table[entry] = (pair & 0xFFFF, pair >> 16, third & 0xFFFF)
+        return table.reshape(-1)
+
+    @cached_property
+    def pattern(self) -> Pattern:
+        """Stream engines only: the addresses its registers describe."""
+        size, length = self.element_bytes, self.frame_elements
+        k = np.arange(self["LIMIT.CNT"], dtype=np.int64)
+        if self["CTRL.CONT"]:
+            starts = k * length * size
+        elif repeat := self["FRAME_RPT.REG"]:
+            starts = k % repeat * self.signed("FOFFSET.REG")
+            starts = starts + k // repeat * self.signed("FRPTOFF.REG")
+        else:
+            starts = k * self.signed("FOFFSET.REG")
+        starts = starts + self["ADDR.REG"]
+        if self["CTRL.RAW"]:
+            return Pattern(starts, 1, 1, length, 0, 0, size)
+        return Pattern(
+            starts,
+            rows=self["FSIZE.HEIGHT"],
+            columns=self["FSIZE.WIDTH"],
+            depth=self["DEPTH.SIZE"],
+            line=self["STRD.LOFF"] | self["CID_CACHE.LOFF_MSB"] << 16,
+            pixel=self["DEPTH.OFFSET"] | self["LIMITEN.DOFF_MSB"] << 16,
+            size=size,
+        )
 
     @property
     def is_writer(self) -> bool:

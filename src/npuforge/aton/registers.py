@@ -54,9 +54,12 @@ class Field:
     width: int
 
 
+_KIND_OF = tuple(name.rstrip("0123456789") for name in UNITS)
+
+
 def kind_of(unit: int) -> str:
     """Kind of the unit on a page, for example ``CONVACC``."""
-    return UNITS[unit].rstrip("0123456789")
+    return _KIND_OF[unit]
 
 
 @cache

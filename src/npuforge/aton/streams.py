@@ -2,27 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from npuforge.aton.program import Unit
+from npuforge._native import aton_gather, aton_scatter
+from npuforge.aton.program import Pattern, Unit
 from npuforge.errors import ModelError
 
-Frames = NDArray[np.int64]
-"""Stream: one row a frame, one 24-bit element (two's complement) a column."""
+Frames = NDArray[np.int32]
+"""One row a frame, one 24-bit element (two's complement) a column."""
 
 MAX_ELEMENTS = 1 << 27
 
 
+@dataclass(frozen=True)
+class Stream:
+    """A sequence of frames.
+
+    Attributes:
+        values: the different frames, shape (different frames, elements).
+        index: for each frame of the stream its row of ``values``; None when every row comes once,
+            in order. Feature maps that are read again for every kernel group stay one row.
+    """
+
+    values: Frames
+    index: NDArray[np.int64] | None = None
+
+    @property
+    def frames(self) -> int:
+        """Frames of the stream."""
+        return len(self.values) if self.index is None else len(self.index)
+
+    @property
+    def size(self) -> int:
+        """Elements of the stream."""
+        return self.frames * int(self.values.shape[1])
+
+    def all(self) -> Frames:
+        """Every frame, repeated ones written out."""
+        return self.values if self.index is None else self.values[self.index]
+
+    def picked(self, kept: NDArray[np.bool_]) -> Stream:
+        """The frames of a mask."""
+        if self.index is None:
+            return Stream(self.values[kept])
+        return Stream(self.values, self.index[kept])
+
+
 class Memory:
-    """Address space of a run: named regions of bytes, and which of them were ever written."""
+    """Address space of a run: regions of bytes, and which of them were ever written."""
 
     def __init__(self, regions: Mapping[int, NDArray[np.uint8]]) -> None:
         """Args: regions: base address to bytes; the arrays are read and written in place."""
         self._regions = sorted(regions.items())
-        self._written = {base: np.zeros(data.size, np.bool_) for base, data in self._regions}
+        self._written = {base: np.zeros(data.size, np.uint8) for base, data in self._regions}
+
+    def regions(self) -> Sequence[tuple[int, NDArray[np.uint8]]]:
+        """Base address and bytes of every region, lowest first."""
+        return self._regions
+
+    def holds(self, low: int, high: int) -> bool:
+        """Whether one region holds all bytes of ``low..high``."""
+        return self._find(low, high) is not None
 
     def _find(self, low: int, high: int) -> tuple[int, NDArray[np.uint8]] | None:
         for base, data in self._regions:
@@ -37,86 +81,73 @@ class Memory:
             raise ModelError("ATN-008", epoch=epoch, unit=unit, address=hex(low))
         return found
 
-    def mark(self, base: int, places: NDArray[np.int64]) -> None:
-        """Note bytes (offsets in the region) as written."""
-        self._written[base][places] = True
-
-    def unwritten(self, base: int, places: NDArray[np.int64]) -> int | None:
-        """Address of the first of these bytes that nobody wrote."""
-        missing = ~self._written[base][places]
-        return base + int(places[missing].min()) if missing.any() else None
+    def written(self, base: int) -> NDArray[np.uint8]:
+        """One byte a byte of the region at ``base``: 1 where something wrote."""
+        return self._written[base]
 
     def load(self, address: int, data: bytes) -> None:
         """Put bytes at an address. Raises ATN-008."""
         base, region = self.region(0, "load", address, address + max(len(data), 1) - 1)
         start = address - base
         region[start : start + len(data)] = np.frombuffer(data, np.uint8)
-        self.mark(base, np.arange(start, start + len(data)))
+        self._written[base][start : start + len(data)] = 1
 
     def peek(self, address: int, size: int) -> bytes:
         """Bytes at an address. Raises ATN-008."""
         base, region = self.region(0, "peek", address, address + max(size, 1) - 1)
         return region[address - base : address - base + size].tobytes()
 
+    def first_unwritten(self, address: int, size: int) -> int | None:
+        """Address of the first of these bytes that nothing wrote. Raises ATN-008."""
+        base, _ = self.region(0, "peek", address, address + max(size, 1) - 1)
+        part = self._written[base][address - base : address - base + size]
+        return None if part.all() else address + int(part.argmin())
 
-def addresses(epoch: int, unit: Unit) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Byte address of each frame's start, and each element's offset in its frame."""
+    def forget(self, spans: Iterable[tuple[int, int]]) -> None:
+        """Note bytes (address, size) as never written."""
+        for address, size in spans:
+            base, _ = self.region(0, "forget", address, address + max(size, 1) - 1)
+            self._written[base][address - base : address - base + size] = 0
+
+
+def pattern_of(epoch: int, unit: Unit) -> Pattern:
+    """Addresses of a stream engine, as its registers say. Raises ATN-006 when it moves nothing."""
     size, frames, length = unit.element_bytes, unit["LIMIT.CNT"], unit.frame_elements
-    if not size or not frames or not length or frames * length > MAX_ELEMENTS:
+    if not 1 <= size <= 3 or not frames or not length or frames * length > MAX_ELEMENTS:
         reason = f"{frames} frames of {length} elements of {size} bytes"
         raise ModelError("ATN-006", epoch=epoch, unit=unit.name, reason=reason)
-    if unit["CTRL.RAW"]:
-        inside = np.arange(length, dtype=np.int64) * size
-    else:
-        line = unit["STRD.LOFF"] | unit["CID_CACHE.LOFF_MSB"] << 16
-        pixel = unit["DEPTH.OFFSET"] | unit["LIMITEN.DOFF_MSB"] << 16
-        rows = np.arange(unit["FSIZE.HEIGHT"], dtype=np.int64)[:, None, None] * line
-        columns = np.arange(unit["FSIZE.WIDTH"], dtype=np.int64)[None, :, None] * pixel
-        inside = (rows + columns + np.arange(unit["DEPTH.SIZE"], dtype=np.int64) * size).ravel()
-    k = np.arange(frames, dtype=np.int64)
-    if unit["CTRL.CONT"]:
-        starts = k * length * size
-    elif repeat := unit["FRAME_RPT.REG"]:
-        starts = k % repeat * unit.signed("FOFFSET.REG")
-        starts = starts + k // repeat * unit.signed("FRPTOFF.REG")
-    else:
-        starts = k * unit.signed("FOFFSET.REG")
-    return starts + unit["ADDR.REG"], inside
+    return unit.pattern
 
 
-def _places(
-    memory: Memory, epoch: int, unit: Unit
-) -> tuple[int, NDArray[np.uint8], NDArray[np.int64]]:
-    starts, inside = addresses(epoch, unit)
-    low = int(starts.min() + inside.min())
-    high = int(starts.max() + inside.max()) + unit.element_bytes - 1
-    base, data = memory.region(epoch, unit.name, low, high)
-    return base, data, starts[:, None] + inside[None, :] - base
-
-
-def read_stream(memory: Memory, epoch: int, unit: Unit, *, check: bool = True) -> Frames:
+def read_stream(memory: Memory, epoch: int, unit: Unit, *, check: bool = True) -> Stream:
     """What a reading engine delivers. Raises ATN-006, ATN-008; ATN-011 for never-written bytes."""
-    base, data, places = _places(memory, epoch, unit)
-    size = unit.element_bytes
-    out = np.zeros(places.shape, np.int64)
-    for lane in range(size):
-        if check and (address := memory.unwritten(base, places + lane)) is not None:
-            raise ModelError("ATN-011", epoch=epoch, unit=unit.name, address=hex(address))
-        out |= data[places + lane].astype(np.int64) << 8 * lane
-    if unit["CTRL.LSBMODE"] and unit["CTRL.SIGNEXT"]:
-        half = 1 << 8 * size - 1
-        out = (out ^ half) - half
-    return out
+    pattern = pattern_of(epoch, unit)
+    base, data = memory.region(epoch, unit.name, pattern.low, pattern.high)
+    starts = pattern.starts - base
+    index = None
+    if len(starts) > 1:
+        different, index = np.unique(starts, return_inverse=True)
+        if len(different) < len(starts):
+            starts = different
+        else:
+            index = None
+    out = np.empty((len(starts), pattern.elements), np.int32)
+    sign = bool(unit["CTRL.LSBMODE"] and unit["CTRL.SIGNEXT"])
+    missing = aton_gather(
+        data, memory.written(base), starts, pattern.shape(sign), check, out.reshape(-1)
+    )
+    if missing >= 0:
+        raise ModelError("ATN-011", epoch=epoch, unit=unit.name, address=hex(base + missing))
+    return Stream(out, index)
 
 
-def write_stream(memory: Memory, epoch: int, unit: Unit, stream: Frames) -> None:
+def write_stream(memory: Memory, epoch: int, unit: Unit, stream: Stream) -> None:
     """Let a writing engine store a stream. Raises ATN-006 when it starves or never drains."""
-    base, data, places = _places(memory, epoch, unit)
-    if stream.size != places.size:
-        reason = f"{places.size} elements wanted, {stream.size} arrive"
+    pattern = pattern_of(epoch, unit)
+    base, data = memory.region(epoch, unit.name, pattern.low, pattern.high)
+    wanted = len(pattern.starts) * pattern.elements
+    if stream.size != wanted:
+        reason = f"{wanted} elements wanted, {stream.size} arrive"
         raise ModelError("ATN-006", epoch=epoch, unit=unit.name, reason=reason)
-    values = stream.reshape(places.shape)
-    for at, row in zip(places, values, strict=True):
-        for lane in range(unit.element_bytes):
-            data[at + lane] = row >> 8 * lane & 255
-            memory.mark(base, at + lane)
+    values = np.ascontiguousarray(stream.all()).reshape(-1)
+    aton_scatter(data, memory.written(base), pattern.starts - base, pattern.shape(False), values)

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from npuforge.cost import NpuCost
-    from npuforge.mapping import NpuMapping
     from npuforge.pipeline import PlannedModel
 
 
 def command(
-    model: Path = typer.Argument(help="TFLite or ONNX file."),
-    target: str = typer.Option("stm32n6570-dk", "--target", "-t", help="Board or its .toml file."),
+    models: list[Path] = typer.Argument(help="TFLite or ONNX file; several make one table."),
+    target: str = typer.Option(
+        "stm32n6570-dk",
+        "--target",
+        "-t",
+        help="Board or its .toml file, or all: compare them.",
+    ),
     clock: str = typer.Option("nominal", help="Operating point of the target."),
     contract: str | None = typer.Option(
         None, help="Arithmetic of integer nodes; default: the file's."
@@ -31,36 +34,46 @@ def command(
     integer_io: bool = typer.Option(
         False, "--integer-io", help="Network inputs and outputs stay integers: no conversions."
     ),
+    release: str = typer.Option(
+        "4.0", "--compiler", help="Release of ST Edge AI Core that compiles the network."
+    ),
+    st_report: Path | None = typer.Option(
+        None, "--st-report", help="c_info.json or text report of ST's tool, compared with."
+    ),
+    vela: Path | None = typer.Option(
+        None, "--vela", help="Vela's per-layer .csv: the placement on an Ethos-U."
+    ),
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Every node with its contract."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
 ) -> None:
     """Read, map, lower and plan a model; show operators, work and memory."""
     from npuforge import api
+    from npuforge.cli import npu_tables
     from npuforge.cli.common import print_json, progress
-    from npuforge.report import analysis_document, npu_document, npu_time_document
+    from npuforge.report import analysis_document
 
+    if len(models) > 1:
+        npu_tables.show_models(models, target, fix_shape, cpu, integer_io, as_json)
+        return
+    model = models[0]
+    if target == "all":
+        graph = api.load_graph(model, contract, fix_shape)
+        npu_tables.show_boards(graph, cpu, integer_io, as_json)
+        return
     with progress("analyzing"):
         planned, board = api.analyze_model(model, target, contract=contract, fix_shape=fix_shape)
         api.check_clock(board, clock)
-        npu = api.npu_mapping(planned.graph, board, cpu=cpu, integer_io=integer_io)
-        time = None if npu is None else api.npu_time(planned.graph, board, npu, clock)
+        view = npu_tables.view_of(
+            planned.graph, board, clock, cpu=cpu, integer_io=integer_io, release=release,
+            st_report=st_report, vela=vela,
+        )  # fmt: skip
     if as_json:
-        document = analysis_document(planned, board, clock)
-        if npu is not None and time is not None:
-            extra = {"npu": npu_document(npu), "npu_time": npu_time_document(time)}
-            document = {**document, **extra}
-        print_json(document)
+        print_json({**analysis_document(planned, board, clock), **npu_tables.documents(view)})
     else:
         _print(planned, board.title, verbose)
-        if npu is not None:
-            _print_npu(npu)
-            if verbose:
-                _print_epochs(npu)
-        if time is not None:
-            _print_cost(time)
-    missing = npu is None or bool(npu.fallbacks)
-    below = strict is not None and (npu is None or 100 * npu.node_share < strict)
-    if below or (only_npu and missing):
+        npu_tables.show(view, only_npu=only_npu, verbose=verbose)
+    share, fallbacks = npu_tables.outcome(view)
+    if (strict is not None and 100 * share < strict) or (only_npu and fallbacks):
         raise typer.Exit(1)
 
 
@@ -113,70 +126,3 @@ def _print(model: PlannedModel, title: str, verbose: bool) -> None:
     if verbose:
         console().print()
         console().print(format_graph(graph), markup=False, soft_wrap=True)
-
-
-def _print_npu(npu: NpuMapping) -> None:
-    from npuforge.cli.common import console, print_table
-    from npuforge.graph import short_name
-    from npuforge.messages import text
-    from npuforge.report import human_bytes, human_count
-
-    console().print()
-    console().print(
-        text(
-            "NPU-share", nodes=f"{npu.node_share:.1%}", macs=f"{npu.mac_share:.1%}",
-            hardware=npu.hardware_epochs, hybrid=npu.hybrid_epochs, software=npu.software_epochs,
-        ),
-        markup=False,
-    )  # fmt: skip
-    if npu.fallbacks:
-        print_table(
-            text("NPU-leaves"),
-            tuple(text("NPU-leaves-columns").split("|")),
-            [
-                (
-                    *(f"{f.op} {short_name(f.node)}", f.kind.value.replace("_", " ")),
-                    *(human_count(f.macs), human_bytes(f.bytes), f"{f.rule}: {f.reason}"),
-                    *(f.remedy, f.confidence),
-                )
-                for f in npu.fallbacks
-            ],
-        )
-
-
-def _print_epochs(npu: NpuMapping) -> None:
-    from npuforge.cli.common import console, print_table
-    from npuforge.graph import short_name
-    from npuforge.messages import text
-
-    rows = []
-    for number, epoch in enumerate(npu.epochs):
-        parts: dict[str, list[str]] = {}
-        for op in epoch.operations:
-            parts.setdefault(short_name(op.node), []).append(op.part.value)
-        steps = "; ".join(f"{node}: {' '.join(names)}" for node, names in parts.items())
-        rows.append((number, epoch.kind.value.replace("_", " "), steps))
-    console().print()
-    print_table(text("NPU-epochs"), tuple(text("NPU-epochs-columns").split("|")), rows)
-
-
-def _print_cost(cost: NpuCost) -> None:
-    from npuforge.cli.common import console, print_table
-    from npuforge.graph import short_name
-
-    low, high = cost.interval
-    console().print()
-    console().print(
-        f"estimated time: {cost.ms:.2f} ms, 80 % interval {low:.2f} to {high:.2f} ms "
-        "(weights in flash, activations in NPU RAM; published 800/1000 MHz figures)"
-    )
-    slowest = sorted(cost.epochs, key=lambda epoch: -epoch.ms)[:10]
-    print_table(
-        "slowest epochs",
-        ("node", ">ms", ">share", "waits for", "mode"),
-        [
-            (f"{e.op} {short_name(e.node)}", f"{e.ms:.3f}", f"{e.ms / cost.ms:.1%}",
-             e.bottleneck.value, "16x8" if e.wide else "")
-            for e in slowest
-        ],
-    )  # fmt: skip

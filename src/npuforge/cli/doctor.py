@@ -18,10 +18,33 @@ def command(
     explain: str | None = typer.Option(
         None, "--explain", help="Explain a finding (K11-no-reset) or a family (K11)."
     ),
+    model: Path | None = typer.Option(
+        None, "--model", "-m", help="Network of a failing inference; goes with --recorded."
+    ),
+    recorded: Path | None = typer.Option(
+        None, "--recorded", help="npz or serial dump with right inputs and the device's outputs."
+    ),
+    image_range: str | None = typer.Option(None, help="0..1, -1..1 or 0..255 for pictures."),
+    guide: bool = typer.Option(False, "--guide", help="Guided search from a symptom to causes."),
+    symptom: str | None = typer.Option(
+        None, "--symptom", help="Symptom of the guided search, for example hang, zeros, frozen."
+    ),
+    answer: list[str] = typer.Option([], "--answer", help="QUESTION=yes or QUESTION=no."),
+    probe: list[str] = typer.Option(
+        [], "--probe", help="C source to paste: stall, two-input, pattern, bank, clock or all."
+    ),
+    versions: bool = typer.Option(False, "--versions", help="Versions that belong together."),
+    bundle: Path | None = typer.Option(
+        None, "--bundle", help="Write a redacted archive of the files for a support request."
+    ),
+    output: Path | None = typer.Option(None, "--output", "-o", help="File for the probes."),
+    sarif: Path | None = typer.Option(None, "--sarif", help="Write the findings as SARIF 2.1.0."),
+    force: bool = typer.Option(False, "--force", help="Replace an existing file."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
 ) -> None:
     """Diagnose hangs, zeros and garbage from sources, logs, binaries and reports."""
     from npuforge import api
+    from npuforge.cli import doctor_modes
     from npuforge.cli.common import console, print_json
     from npuforge.report.diagnosis import diagnosis_document
 
@@ -32,9 +55,29 @@ def command(
             for line in (words.message, words.cause, words.hint, words.confirm):
                 console().print(f"  {line}", markup=False)
         return
+    if recorded is not None or model is not None:
+        doctor_modes.triage(model, recorded, image_range, as_json=as_json)
+        return
+    given = paths or []
+    if guide or symptom is not None:
+        doctor_modes.guide(given, symptom, answer, as_json=as_json)
+        return
+    if probe:
+        doctor_modes.probe(given, probe, output, force=force)
+        return
+    if versions:
+        doctor_modes.versions(given, as_json=as_json)
+        return
     if not paths:
         raise typer.BadParameter("give a folder or a file", param_hint="PATHS")
+    if bundle is not None:
+        doctor_modes.bundle(paths, bundle, force=force)
+        return
+    if sarif is not None:
+        doctor_modes.check_file(sarif, force=force)
     diagnosis = api.diagnose_project(paths)
+    if sarif is not None:
+        doctor_modes.write_sarif(sarif, diagnosis)
     if as_json:
         print_json(diagnosis_document(diagnosis))
     else:

@@ -16,6 +16,9 @@ def command(
     contract: str | None = typer.Option(
         None, help="Arithmetic of integer nodes; default: the file's."
     ),
+    program: Path | None = typer.Option(
+        None, help="Compiled program whose choices and constants the chip's contract takes."
+    ),
     fix_shape: list[str] = typer.Option(
         [], "--fix-shape", help="NAME=1x3x224x224: fixes the free dimensions of an input."
     ),
@@ -40,7 +43,9 @@ def command(
         samples = load_samples(
             inputs, graph, real=real, image_range=api.parse_image_range(image_range)
         )
-        arrays = api.run_samples(graph, samples, capture=capture, real=real, tick=status)
+        arrays = api.run_samples(
+            graph, samples, capture=capture, real=real, tick=status, program=program
+        )
     note_image_range(samples.notes)
     if output is not None:
         api.save_arrays(output, arrays)

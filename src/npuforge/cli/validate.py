@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from npuforge.validate.neural_art import ChipValidation
 
 
 def command(
@@ -19,6 +23,13 @@ def command(
     contract: str | None = typer.Option(
         None, help="Arithmetic of integer nodes; default: the file's."
     ),
+    against: str | None = typer.Option(
+        None,
+        help="neural_art or neural_art@1.1.3: how far the chip's arithmetic moves each tensor.",
+    ),
+    program: Path | None = typer.Option(
+        None, help="Compiled program whose choices and constants the chip's contract takes."
+    ),
     fix_shape: list[str] = typer.Option(
         [], "--fix-shape", help="NAME=1x3x224x224: fixes the free dimensions of an input."
     ),
@@ -29,6 +40,20 @@ def command(
     from npuforge.cli.common import print_json, print_validation, progress
     from npuforge.report import validation_document
 
+    if against is not None:
+        with progress("comparing with the chip"):
+            chip = api.validate_against(
+                model,
+                against,
+                valinput=valinput,
+                random_samples=random_samples,
+                image_range=image_range,
+                contract=contract,
+                fix_shape=fix_shape,
+                program=program,
+            )
+        _show_chip(chip, as_json)
+        return
     with progress("validating"):
         _, validation = api.validate_model(
             model,
@@ -44,5 +69,42 @@ def command(
         print_json(validation_document(validation))
     else:
         print_validation(validation)
+    if validation.failed:
+        raise typer.Exit(1)
+
+
+def _show_chip(validation: ChipValidation, as_json: bool) -> None:
+    """Deviation of each tensor by stage, saturation and headroom; exit code 1 for a finding."""
+    from npuforge.cli.common import print_json, print_table
+    from npuforge.report.chip import chip_document
+
+    if as_json:
+        print_json(chip_document(validation))
+    else:
+        print_table(
+            f"{validation.contract} against the model's own arithmetic, node by node",
+            ("node", "operator", "unit", "grade", ">values", ">differing", ">largest", "by stage",
+             ">saturated", ">headroom bits"),
+            [
+                (
+                    *(entry.node, entry.op, entry.unit, entry.grade, entry.values),
+                    *(entry.differing, entry.largest),
+                    ", ".join(f"{name} {count}" for name, count in entry.stages.items()),
+                    *(entry.saturated, "" if entry.headroom is None else entry.headroom),
+                )
+                for entry in validation.deviations
+            ],
+        )  # fmt: skip
+        print_table(
+            "outputs end to end",
+            ("tensor", ">rmse", ">cosine", ">top1"),
+            [
+                (
+                    output.tensor,
+                    *(f"{output.values[name]:.6g}" for name in ("rmse", "cosine", "top1")),
+                )
+                for output in validation.outputs
+            ],
+        )
     if validation.failed:
         raise typer.Exit(1)

@@ -145,7 +145,8 @@ def epoch_times(c: Columns, k: Constants) -> tuple[Column, Mapping[Bottleneck, C
     # External RAM has a clock of its own: its time does not follow the NPU's.
     external = c.external_bytes * k.external_clocks_per_byte / 1e3
     pipelined = np.maximum(streams, flash) + np.minimum(streams, flash) / c.passes
-    serial = flash + k.streamed_clocks_per_element * streams
+    # Coefficients of over 512 channels are streamed: then kernels are not loaded ahead.
+    serial = np.maximum(streams, flash + k.streamed_clocks_per_element * outputs)
     hardware = np.maximum(np.where(c.streamed > 0, serial, pipelined), c.hardware * external)
     # The program lies in flash: it is fetched with the flash's clock, not the NPU's.
     program = (k.program_clocks + k.program_clocks_per_channel * c.channels) / 1e3

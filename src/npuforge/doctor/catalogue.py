@@ -16,6 +16,7 @@ from npuforge.doctor import (
     checks_values,
 )
 from npuforge.doctor.findings import Check, Diagnosis, Finding, Rule, order
+from npuforge.doctor.log_checks import LOG_CHECKS
 from npuforge.doctor.project import Project
 
 CHECKS: tuple[Check, ...] = (
@@ -28,6 +29,7 @@ CHECKS: tuple[Check, ...] = (
     *checks_values.CHECKS,
     *checks_source.CHECKS,
     *checks_model.CHECKS,
+    *LOG_CHECKS,
 )
 
 

@@ -83,10 +83,16 @@ class Quantization:
 
     def same_as(self, other: Quantization | None) -> bool:
         """Whether both describe the same mapping, value for value."""
-        return (
-            other is not None
-            and self.axis == other.axis
-            and np.array_equal(self.scale, other.scale, equal_nan=True)
+        if self is other:
+            return True
+        if other is None or self.axis != other.axis or self.scale.size != other.scale.size:
+            return False
+        if self.scale.size == 1 and self.zero_point.size == other.zero_point.size == 1:
+            mine, theirs = self.scale.item(), other.scale.item()
+            same_scale = mine == theirs or (mine != mine and theirs != theirs)
+            return same_scale and self.zero_point.item() == other.zero_point.item()
+        return bool(
+            np.array_equal(self.scale, other.scale, equal_nan=True)
             and np.array_equal(self.zero_point, other.zero_point)
         )
 

@@ -8,7 +8,7 @@ from dataclasses import fields
 import numpy as np
 
 from npuforge.errors import GraphError
-from npuforge.graph.attrs import StateAttrs
+from npuforge.graph.attrs import Attrs, StateAttrs
 from npuforge.graph.ops import SCHEMAS, ShapeMismatch
 from npuforge.graph.types import NUMPY_TYPES, Graph, Node, Quantization, Tensor
 from npuforge.vocab import DType
@@ -16,6 +16,10 @@ from npuforge.vocab import DType
 MAX_ELEMENTS = (1 << 31) - 1
 """Largest tensor npuforge takes, in elements: kernels index with signed 32-bit numbers."""
 MAX_RANK = 8
+_NUMPY_DTYPES = {dtype: np.dtype(kind) for dtype, kind in NUMPY_TYPES.items()}
+_LIMITS: dict[DType, tuple[int, int]] = {
+    d: d.limits for d in DType if not d.is_float and d is not DType.BOOL
+}
 
 
 def verify(graph: Graph) -> None:
@@ -41,10 +45,10 @@ def verify(graph: Graph) -> None:
             raise GraphError("GRF-001", node=node.name)
         names.add(node.name)
         _check_node(graph, node)
-        for name in node.input_names:
-            if name not in made:
-                code = "GRF-003" if name in producers else "GRF-002"
-                raise GraphError(code, node=node.name, tensor=name)
+        for source in node.inputs:
+            if source is not None and source not in made:
+                code = "GRF-003" if source in producers else "GRF-002"
+                raise GraphError(code, node=node.name, tensor=source)
         for name in node.outputs:
             if name in written or name in made:
                 raise GraphError("GRF-004", node=node.name, tensor=name)
@@ -96,7 +100,7 @@ def _check_tensor(name: str, tensor: Tensor) -> None:
         raise GraphError("GRF-012", tensor=name, shape=tensor.shape, limit=MAX_ELEMENTS)
     data = tensor.data
     if data is not None and (
-        data.shape != tensor.shape or data.dtype != np.dtype(NUMPY_TYPES[tensor.dtype])
+        data.shape != tensor.shape or data.dtype != _NUMPY_DTYPES[tensor.dtype]
     ):
         raise GraphError(
             "GRF-013",
@@ -112,7 +116,7 @@ def _check_tensor(name: str, tensor: Tensor) -> None:
 def _check_quantization(tensor: Tensor, quant: Quantization) -> None:
     scale, zero = quant.scale, quant.zero_point
     if scale.size == 1 and zero.size == 1:
-        low, high = tensor.dtype.limits if _quantizable(tensor) else (1, 0)
+        low, high = _LIMITS.get(tensor.dtype, (1, 0))
         sound = 0 < scale.item() < math.inf and low <= zero.item() <= high
         if sound and (quant.axis is None or _fits_axis(tensor, quant)):
             return
@@ -132,15 +136,11 @@ def _check_quantization(tensor: Tensor, quant: Quantization) -> None:
             scales=scale.size,
             shape=tensor.shape,
         )
-    if not _quantizable(tensor):
+    if tensor.dtype not in _LIMITS:
         raise GraphError("GRF-018", tensor=tensor.name, dtype=tensor.dtype)
-    low, high = tensor.dtype.limits
+    low, high = _LIMITS[tensor.dtype]
     if zero.min() < low or zero.max() > high:
         raise GraphError("GRF-019", tensor=tensor.name, zero=int(zero[0]), dtype=tensor.dtype)
-
-
-def _quantizable(tensor: Tensor) -> bool:
-    return not tensor.dtype.is_float and tensor.dtype is not DType.BOOL
 
 
 def _fits_axis(tensor: Tensor, quant: Quantization) -> bool:
@@ -152,21 +152,33 @@ def _fits_axis(tensor: Tensor, quant: Quantization) -> bool:
     )
 
 
+_ATTRIBUTES: dict[type, tuple[str, ...]] = {}
+
+
+def _attributes(attrs: Attrs) -> tuple[str, ...]:
+    """The field names of an attribute record, looked up once a type."""
+    kind = type(attrs)
+    if kind not in _ATTRIBUTES:
+        _ATTRIBUTES[kind] = tuple(field.name for field in fields(attrs))
+    return _ATTRIBUTES[kind]
+
+
 def _check_node(graph: Graph, node: Node) -> None:
     entry = SCHEMAS.get(node.op)
     if entry is None:
         raise GraphError("GRF-020", node=node.name, op=node.op)
     if not isinstance(node.attrs, entry.attrs):
         raise GraphError("GRF-021", node=node.name, op=node.op, attrs=type(node.attrs).__name__)
-    for field in fields(node.attrs):
-        if getattr(node.attrs, field.name) != getattr(node.attrs, field.name):
-            raise GraphError("GRF-029", node=node.name, op=node.op, attribute=field.name)
-    for name in (*node.input_names, *node.outputs):
-        if name not in graph.tensors:
+    for attribute in _attributes(node.attrs):
+        value = getattr(node.attrs, attribute)
+        if value != value:
+            raise GraphError("GRF-029", node=node.name, op=node.op, attribute=attribute)
+    for name in (*node.inputs, *node.outputs):
+        if name is not None and name not in graph.tensors:
             raise GraphError("GRF-022", node=node.name, tensor=name)
     most = math.inf if entry.variadic else entry.required + entry.optional
-    present = sum(1 for name in node.inputs[: entry.required] if name is not None)
-    if present < entry.required or len(node.inputs) > most:
+    required = node.inputs[: entry.required]
+    if len(required) < entry.required or None in required or len(node.inputs) > most:
         raise GraphError("GRF-023", node=node.name, op=node.op, count=len(node.inputs))
     try:
         shapes = entry.infer(graph.input_tensors(node), node.attrs)

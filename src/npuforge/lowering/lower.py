@@ -37,6 +37,7 @@ class _Lowering:
         self._graph = graph
         self._mapping = mapping
         self._alignment = target.buffer_alignment
+        self._constant_alignment = max(CONST_ALIGN, target.weight_alignment)
         self._roots = storage_roots(graph)
         self._buffers: dict[str, Buffer] = {}
         self._constants: dict[tuple[bytes, str], str] = {}
@@ -169,7 +170,7 @@ class _Lowering:
                 name,
                 BufferKind.CONSTANT,
                 data.nbytes,
-                CONST_ALIGN,
+                self._constant_alignment,
                 DType(data.dtype.name) if known else None,
                 data.shape,
                 layout,

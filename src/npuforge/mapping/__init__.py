@@ -7,10 +7,34 @@ from dataclasses import dataclass
 
 from npuforge.accelerators import Placement, accelerator
 from npuforge.graph import Graph
+from npuforge.mapping.compiled import (
+    CompiledEpochs,
+    ReportComparison,
+    compare_report,
+    epochs_of_c_info,
+    epochs_of_report,
+    read_compiled,
+)
 from npuforge.mapping.npu import Fallback, NpuMapping, map_to_npu
+from npuforge.mapping.vela import VelaMapping, map_with_vela, read_vela
 from npuforge.targets import Target
 
-__all__ = ["Fallback", "Mapping", "NpuMapping", "map_graph", "map_to_npu"]
+__all__ = [
+    "CompiledEpochs",
+    "Fallback",
+    "Mapping",
+    "NpuMapping",
+    "ReportComparison",
+    "VelaMapping",
+    "compare_report",
+    "epochs_of_c_info",
+    "epochs_of_report",
+    "map_graph",
+    "map_to_npu",
+    "map_with_vela",
+    "read_compiled",
+    "read_vela",
+]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from npuforge.accelerators.neural_art.epochs import Epoch, epochs
+from npuforge.accelerators.neural_art.epochs import (
+    DEFAULT_RELEASE,
+    Epoch,
+    epochs,
+    merges_requantisation,
+)
 from npuforge.accelerators.neural_art.placement import USER_RULE, NpuPlacement, place_node
 from npuforge.accelerators.protocol import PlacementKind
 from npuforge.errors import UsageError
@@ -68,7 +73,13 @@ class NpuMapping:
         return sum(epoch.kind is PlacementKind.HARDWARE for epoch in self.epochs)
 
 
-def map_to_npu(graph: Graph, *, cpu: Collection[str] = (), integer_io: bool = False) -> NpuMapping:
+def map_to_npu(
+    graph: Graph,
+    *,
+    cpu: Collection[str] = (),
+    integer_io: bool = False,
+    release: str = DEFAULT_RELEASE,
+) -> NpuMapping:
     """Predict where ST's compiler puts every node.
 
     Args:
@@ -76,9 +87,11 @@ def map_to_npu(graph: Graph, *, cpu: Collection[str] = (), integer_io: bool = Fa
         cpu: node names (whole or the short form reports show) or operators forced to the CPU.
         integer_io: compile with integer network inputs and outputs: the conversions at the
             network's boundary are left out (`--inputs-data-type`, `--outputs-data-type`).
+        release: of ST Edge AI Core, major and minor number; it decides which operations share an
+            epoch, not where a node runs.
 
     Raises:
-        UsageError: a name in `cpu` fits no node.
+        UsageError: a name in `cpu` fits no node, or `release` is no release number.
     """
     wanted = {name.lower() for name in cpu}
     used: set[str] = set()
@@ -97,10 +110,10 @@ def map_to_npu(graph: Graph, *, cpu: Collection[str] = (), integer_io: bool = Fa
         placements.append(placement)
     if wanted - used:
         raise UsageError("NPU-001", names=", ".join(sorted(wanted - used)))
-    return _summary(graph, placements)
+    return _summary(graph, placements, merges_requantisation(release))
 
 
-def _summary(graph: Graph, placements: list[NpuPlacement]) -> NpuMapping:
+def _summary(graph: Graph, placements: list[NpuPlacement], merged: bool) -> NpuMapping:
     fallbacks = []
     nodes = on_npu = work = npu_work = 0
     for node, placement in zip(graph.nodes, placements, strict=True):
@@ -130,5 +143,5 @@ def _summary(graph: Graph, placements: list[NpuPlacement]) -> NpuMapping:
         npu_work / work if work else 1.0,
         sum(p.hybrid_epochs for p in placements),
         sum(p.software_epochs for p in placements),
-        epochs(graph, placements),
+        epochs(graph, placements, merged=merged),
     )

@@ -331,7 +331,13 @@ def _product(
     if y.dtype is DType.FLOAT32:
         require_types(node, (DType.FLOAT32,), a, b, y)
         return KernelCall("matmul_f32", args, {"depth": depth})
-    require_types(node, (DType.INT8,), a, b, y)
+    require_types(node, (DType.INT8, DType.INT16), a, b, y)
+    if not a.dtype is b.dtype is y.dtype or (is_qlinear(node) and y.dtype is DType.INT16):
+        raise refuse_type(node, b if a.dtype is y.dtype else a)
+    multiplier, shift = quantize_multiplier(float(_tensor_factor(a, b, y)[0]))
+    if y.dtype is DType.INT16:
+        wide: Params = {"depth": depth, "multiplier": multiplier, "shift": shift}
+        return KernelCall("matmul_s16", args, wide)
     params: Params = {
         "depth": depth,
         "a_offset": -a.quant.z,
@@ -341,8 +347,7 @@ def _product(
     if is_qlinear(node):
         params["scale"] = float(a.quant.s * b.quant.s / y.quant.s)
         return KernelCall("matmul_s8_f32scale", args, params)
-    factor = float(_tensor_factor(a, b, y)[0])
-    params["multiplier"], params["shift"] = quantize_multiplier(factor)
+    params |= {"multiplier": multiplier, "shift": shift}
     return KernelCall("matmul_s8", args, params)
 
 
@@ -387,5 +392,4 @@ def bind_transpose_conv2d(graph: Graph, node: Node) -> list[KernelCall]:
     if x.dtype is DType.FLOAT32:
         kernel = "transpose_conv2d_f32"
         return [_float_layer(graph, node, kernel, window, attrs.activation, x, w, y)]
-    require_types(node, (DType.INT8,), x, w, y)
     return [_quantized_layer(graph, node, "transpose_conv2d", window, attrs.activation, x, w, y)]

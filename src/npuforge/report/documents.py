@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from enum import Enum
 from typing import Any
 
 from npuforge.cost import Cost, NpuCost
+from npuforge.explore.boards import BoardResult
+from npuforge.explore.models import ModelResult
 from npuforge.graph import Graph, Node, Quantization, Tensor, macs
 from npuforge.lowering import Schedule
-from npuforge.mapping import Mapping, NpuMapping
+from npuforge.mapping import Mapping, NpuMapping, ReportComparison, VelaMapping
 from npuforge.memory import Plan
 from npuforge.messages import text
 from npuforge.pipeline import PlannedModel
@@ -21,8 +24,10 @@ from npuforge.validate import Check, Validation
 Document = dict[str, Any]
 
 SCHEMAS = {
+    "boards": "npuforge.boards/1",
     "graph": "npuforge.graph/1",
     "mapping": "npuforge.mapping/1",
+    "models": "npuforge.models/1",
     "schedule": "npuforge.schedule/1",
     "memory": "npuforge.memory/1",
     "cost": "npuforge.cost/1",
@@ -324,6 +329,8 @@ def target_document(target: Target) -> Document:
         "accelerators": list(target.accelerators),
         "cache_line": target.cache_line,
         "buffer_alignment": target.buffer_alignment,
+        "weight_alignment": target.weight_alignment or None,
+        "coherent_dma": target.coherent_dma,
         "pools": [
             {field.name: plain(getattr(pool, field.name)) for field in fields(pool)}
             for pool in target.pools
@@ -381,4 +388,40 @@ def npu_document(npu: NpuMapping) -> Document:
             }
             for epoch in npu.epochs
         ],
+    }
+
+
+def boards_document(results: Sequence[BoardResult], graph: Graph) -> Document:
+    """One network on several boards, best first."""
+    return {
+        "schema": SCHEMAS["boards"],
+        "model": graph.name,
+        "boards": [asdict(result) for result in results],
+    }
+
+
+def models_document(results: Sequence[ModelResult], target: str) -> Document:
+    """Several networks on one board."""
+    rows = [asdict(result) for result in results]
+    return {"schema": SCHEMAS["models"], "target": target, "models": rows}
+
+
+def st_report_document(comparison: ReportComparison) -> Document:
+    """A compile report of ST's tool beside the prediction."""
+    hardware, hybrid, software = comparison.predicted
+    return {
+        "compiled": asdict(comparison.compiled),
+        "predicted": {"hardware": hardware, "hybrid": hybrid, "software": software},
+        "off_npu": [asdict(d) for d in comparison.differences],
+    }
+
+
+def vela_document(mapping: VelaMapping) -> Document:
+    """Vela's per-layer report laid over the network."""
+    return {
+        "node_share": mapping.node_share,
+        "mac_share": mapping.mac_share,
+        "cycles": mapping.cycles,
+        "rows_without_node": list(mapping.unknown),
+        "fallbacks": [asdict(f) for f in mapping.fallbacks],
     }

@@ -75,6 +75,8 @@ def _target(document: Mapping[str, Any]) -> Target:
         operating_points={point.name: point for point in points},
         units={str(key): int(value) for key, value in document.get("units", {}).items()},
         emulated_by=str(document.get("emulated_by", "")),
+        weight_alignment=int(document.get("weight_alignment", 0)),
+        coherent_dma=bool(document.get("coherent_dma", False)),
     )
 
 
@@ -99,6 +101,8 @@ def _check(target: Target, path: str) -> None:
         raise refuse("no operating point called nominal")
     if not _power_of_two(target.cache_line) or not _power_of_two(target.buffer_alignment):
         raise refuse("cache_line and buffer_alignment must be powers of two")
+    if target.weight_alignment and not _power_of_two(target.weight_alignment):
+        raise refuse("weight_alignment must be a power of two")
     names = [pool.name for pool in target.pools]
     if len(set(names)) != len(names):
         raise refuse("two pools have the same name")

@@ -86,6 +86,8 @@ class Target:
         accelerators: packages of `npuforge.accelerators` that the chip has, CPU first.
         cache_line: bytes of a CPU data cache line.
         buffer_alignment: alignment of a buffer shared between CPU and accelerator, in bytes.
+        weight_alignment: the same for constants; 0 where it is that of buffers.
+        coherent_dma: whether the accelerator's DMA sees what lies in the CPU's data cache.
         pools: all memories, in order of address preference for activations.
         operating_points: by name; "nominal" always exists.
         units: accelerator units by kind.
@@ -102,6 +104,8 @@ class Target:
     operating_points: Mapping[str, OperatingPoint]
     units: Mapping[str, int]
     emulated_by: str
+    weight_alignment: int = 0
+    coherent_dma: bool = False
 
     def pool(self, name: str) -> Pool:
         """A pool by name; KeyError when there is none."""

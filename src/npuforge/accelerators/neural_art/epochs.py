@@ -9,12 +9,14 @@ that this rule does not reproduce; `benchmarks/placement.py` says how often.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from npuforge.accelerators.neural_art.operations import Operation, Part, operations
 from npuforge.accelerators.neural_art.placement import NpuPlacement
 from npuforge.accelerators.protocol import PlacementKind
+from npuforge.errors import UsageError
 from npuforge.graph import Graph
 
 ARITH, ACTIV, POOL, CONVACC, ENGINES = 4, 2, 2, 4, 10
@@ -23,6 +25,24 @@ ARITH, ACTIV, POOL, CONVACC, ENGINES = 4, 2, 2, 4, 10
 
 POOL_BATCH = 8
 """Most channels of a pixel that a pooling unit was seen to take from another unit."""
+
+
+DEFAULT_RELEASE = "4.0"
+"""Release of ST Edge AI Core taken when the user names none."""
+MERGED_FROM = (3, 0)
+"""First release whose compiler (1.1.3) makes one ARITH operation of scale and offset."""
+
+
+def merges_requantisation(release: str) -> bool:
+    """Whether a release such as "2.2.0-20266" or "4.0" merges scale and offset.
+
+    Raises:
+        UsageError: CST-001, not a release number.
+    """
+    found = re.match(r"\s*(\d{1,3})\.(\d{1,3})", release)
+    if found is None:
+        raise UsageError("CST-001", release=release)
+    return (int(found[1]), int(found[2])) >= MERGED_FROM
 
 
 @dataclass(frozen=True)
@@ -58,7 +78,10 @@ def epochs(
     packer, queue = _Packer(), _Queue(ops)
     while (op := queue.next()) is not None:
         if op.part in (Part.SOFTWARE, Part.HELPER):
-            packer.alone(op, PlacementKind.HYBRID if op.part is Part.HELPER else kinds[op.node])
+            helper = op.part is Part.HELPER
+            split = kinds[op.node] in (PlacementKind.HYBRID, PlacementKind.HARDWARE)
+            on_cpu = PlacementKind.CPU_FLOAT if split else kinds[op.node]
+            packer.alone(op, PlacementKind.HYBRID if helper else on_cpu)
             queue.take(op)
         elif packer.fits(op):
             packer.add(op)

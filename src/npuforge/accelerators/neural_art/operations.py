@@ -187,11 +187,12 @@ class _Builder:
                 node, part, [source], out if last else f"{out}.{part}{number}", **units
             )
 
-    def convolve(self, node: Node) -> None:
+    def convolve(self, node: Node, source: str | None = None) -> None:
+        """The operations of a convolution that reads `source`, by default the node's input."""
         graph = self.graph
-        source = self.inputs(node)[0]
+        source = source or self.inputs(node)[0]
         unit = convolution(graph, node)
-        if zero_point(graph.tensors[self.value(source)]) == -128:
+        if zero_point(graph.tensor(node.inputs[0])) == -128:
             source = self.add(
                 node, Part.SHIFT, [source], f"{node.outputs[0]}.{Part.SHIFT}", arith=1
             )
@@ -277,18 +278,40 @@ def operations(
         merged: channel scale and offset are one ARITH operation (compiler version 1.1.3).
     """
     build = _Builder(graph, merged)
+    gates = swish_gates(graph) if merged else {}
     for node, placement in zip(graph.nodes, placements, strict=True):
         if placement.kind is PlacementKind.VIEW:
             _pass_on(build, node)
+        elif node.name in gates:
+            build.alias[node.outputs[0]] = next(node.input_names)
+        elif node.name in gates.values():
+            source = next(n for n in node.input_names if graph.producers[n].name not in gates)
+            build.chain(node, source, [(Part.ACTIVATION, {"activ": 1})])
         elif placement.kind is PlacementKind.HARDWARE:
             _hardware(build, node)
         elif placement.kind is PlacementKind.HYBRID:
             _hybrid(build, node, placement)
         else:
-            build.add(node, Part.SOFTWARE, build.inputs(node), node.outputs[0], batch=-1)
+            _on_cpu(build, node, placement)
             for extra in node.outputs[1:]:
                 build.alias[extra] = node.outputs[0]
     return tuple(build.found)
+
+
+def swish_gates(graph: Graph) -> dict[str, str]:
+    """Sigmoids that only gate their own input, and the product behind each: x * sigmoid(x).
+
+    Newer compilers make them one activation function.
+    """
+    found = {}
+    for node in graph.nodes:
+        readers = graph.consumers.get(node.outputs[0], ()) if node.op == "logistic" else ()
+        if len(readers) == 1 and readers[0].op == "mul":
+            product = readers[0]
+            own = set(product.input_names) == {node.inputs[0], node.outputs[0]}
+            if own and node.inputs[0] in graph.producers and node.outputs[0] not in graph.outputs:
+                found[node.name] = product.name
+    return found
 
 
 def _pass_on(build: _Builder, node: Node) -> None:
@@ -305,8 +328,10 @@ def _pass_on(build: _Builder, node: Node) -> None:
 
 def _hardware(build: _Builder, node: Node) -> None:
     source = build.inputs(node)[0]
-    if node.op in ("conv2d", "depthwise_conv2d", "fully_connected", "matmul", "transpose_conv2d"):
+    if node.op in ("conv2d", "depthwise_conv2d", "fully_connected", "matmul"):
         build.convolve(node)
+    elif node.op in ("quantize", "dequantize") and _reads_float(build.graph, node):
+        build.alias[node.outputs[0]] = source
     elif node.op in ("mean", "average_pool2d", "max_pool2d", "reduce_max"):
         build.pool(node)
     elif node.op == "concat":
@@ -329,6 +354,12 @@ def _hardware(build: _Builder, node: Node) -> None:
             build.add(node, Part.ACTIVATION, [last], out, activ=1)
 
 
+def _reads_float(graph: Graph, node: Node) -> bool:
+    """Whether a conversion borders on float: inside the network those that stay are folded."""
+    tensors = (*graph.input_tensors(node)[:1], *graph.output_tensors(node))
+    return any(t is not None and t.dtype.is_float for t in tensors)
+
+
 def _costs_nothing(graph: Graph, node: Node) -> bool:
     """Whether the convolutions behind do a pad, or the network's border a transpose."""
     if node.op == "pad":
@@ -348,6 +379,17 @@ def _at_border(graph: Graph, node: Node) -> bool:
     )
 
 
+def _on_cpu(build: _Builder, node: Node, placement: NpuPlacement) -> None:
+    reads, out = build.inputs(node), node.outputs[0]
+    for number in range(placement.hybrid_epochs):
+        made = f"{out}.{Part.HELPER}{number}"
+        reads = [build.add(node, Part.HELPER, reads, made, batch=-1)]
+    for number in range(1, placement.software_epochs):
+        made = f"{out}.{Part.SOFTWARE}{number}"
+        reads = [build.add(node, Part.SOFTWARE, reads, made, batch=-1)]
+    build.add(node, Part.SOFTWARE, reads, out, batch=-1)
+
+
 def _hybrid(build: _Builder, node: Node, placement: NpuPlacement) -> None:
     source, out = build.inputs(node)[0], node.outputs[0]
     if placement.rule == "MAP-npu-nearest":
@@ -355,6 +397,15 @@ def _hybrid(build: _Builder, node: Node, placement: NpuPlacement) -> None:
         build.add(node, Part.HELPER, [spread], out, batch=-1)
     elif placement.rule == "MAP-npu-dilation":
         _dilated(build, node, source)
+    elif placement.rule == "MAP-npu-transpose-conv":
+        # Nearest resize by copies and depth to space, then an ordinary convolution.
+        spread = build.add(node, Part.HELPER, [source], f"{out}.{Part.HELPER}0", batch=-1)
+        build.convolve(node, build.add(node, Part.HELPER, [spread], f"{out}.{Part.HELPER}1"))
+    elif placement.rule == "MAP-npu-depthwise-split":
+        for number in range(placement.software_epochs):
+            made = f"{out}.{Part.SOFTWARE}{number}"
+            source = build.add(node, Part.SOFTWARE, [source], made, batch=-1)
+        build.convolve(node, source)
     else:
         build.add(node, Part.HELPER, build.inputs(node), out, batch=-1)
 

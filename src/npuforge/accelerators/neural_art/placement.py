@@ -2,13 +2,14 @@
 
 The words of a rule (message with the offending numbers, remedy) are in `messages/*/placement.toml`
 under its id. Evidence is named per rule: `compiled` was seen in compiled networks
-(mobilenet_v1_025, movenet, yolox_nano, deeplab_v3 of ST's getting-started projects), `documented`
-is ST's operator table only, `conflict` means that sources differ and the more pessimistic one is
-taken.
+(mobilenet_v1_025, movenet, yolox_nano, deeplab_v3 of ST's getting-started projects) or in published
+compile reports (`benchmarks/public_epochs.csv` lists them), `documented` is ST's operator table
+only, `conflict` means that sources differ and the more pessimistic one is taken.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -41,6 +42,7 @@ class Rule:
         confidence: how well it is founded.
         hybrid_epochs: C-helper epochs that one match adds.
         software_epochs: CPU epochs that one match adds.
+        each: whether the CPU epochs count for each of the message's `count`.
     """
 
     code: str
@@ -49,6 +51,7 @@ class Rule:
     confidence: Confidence = Confidence.DOCUMENTED
     hybrid_epochs: int = 0
     software_epochs: int = 0
+    each: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ class NpuPlacement:
 
 HARDWARE_OPS = frozenset(
     (
-        *("conv2d", "depthwise_conv2d", "transpose_conv2d", "fully_connected", "matmul"),
+        *("conv2d", "depthwise_conv2d", "fully_connected", "matmul"),
         *("add", "sub", "mul", "div", "minimum", "maximum", "power", "abs", "neg", "square"),
         *("relu", "relu6", "relu_n1_to_1", "leaky_relu", "hard_swish", "hard_sigmoid"),
         *("logistic", "tanh", "exp", "erf", "sqrt", "average_pool2d", "max_pool2d", "mean"),
@@ -194,14 +197,14 @@ def _other_resize(graph: Graph, node: Node) -> Params | None:
 
 
 def _concat(graph: Graph, node: Node) -> Params | None:
-    """A channel concat of pieces whose channel counts are not multiples of 8 bytes."""
+    """A channel concat of pieces with different numbers of channels."""
     if not isinstance(node.attrs, at.ConcatAttrs):
         return None
     rank = len(graph.output_tensors(node)[0].shape)
     if rank != MAX_RANK or node.attrs.axis % rank != rank - 1:
         return None
     channels = [t.shape[-1] for t in graph.input_tensors(node) if t is not None]
-    if all(count % 8 == 0 for count in channels):
+    if len(set(channels)) == 1:
         return None
     return {"channels": " + ".join(map(str, channels))}
 
@@ -212,10 +215,100 @@ def _dilated(graph: Graph, node: Node) -> Params | None:
     return {"dilation": "x".join(map(str, node.attrs.dilation))}
 
 
+_LAYOUTS = ((0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2))
+"""Orders of axes that only change between channels first and channels last."""
+
+
 def _transpose(graph: Graph, node: Node) -> Params | None:
-    if not isinstance(node.attrs, at.TransposeAttrs) or node.attrs.perm[0] == 0:
+    if not isinstance(node.attrs, at.TransposeAttrs):
         return None
-    return {"perm": " ".join(map(str, node.attrs.perm))}
+    perm, shape = node.attrs.perm, graph.tensor(node.inputs[0]).shape
+    moved = [axis for axis in perm if shape[axis] != 1]
+    if moved == sorted(moved) or perm in _LAYOUTS:
+        return None
+    return {"perm": " ".join(map(str, perm))}
+
+
+def _transpose_conv(graph: Graph, node: Node) -> Params | None:
+    if not isinstance(node.attrs, at.TransposeConvAttrs) or _float_outside_island(graph, node):
+        return None
+    return {"stride": "x".join(map(str, node.attrs.stride))}
+
+
+def _flat_slice(graph: Graph, node: Node) -> Params | None:
+    rank = len(graph.tensor(node.inputs[0]).shape)
+    if node.op not in ("slice", "split") or rank == MAX_RANK:
+        return None
+    return {"op": node.op, "rank": rank}
+
+
+def _heads(graph: Graph, node: Node) -> int:
+    """Matrix products that a product of two activations consists of."""
+    return math.prod(graph.output_tensors(node)[0].shape[:-2])
+
+
+def _many_heads(graph: Graph, node: Node) -> Params | None:
+    params = _dynamic_operand(graph, node)
+    count = _heads(graph, node) if params is not None and node.op == "matmul" else 1
+    return None if params is None or count == 1 else {**params, "count": count}
+
+
+def _wide_depthwise(graph: Graph, node: Node) -> Params | None:
+    if node.op != "depthwise_conv2d" or not isinstance(node.attrs, at.ConvAttrs):
+        return None
+    height, width = graph.tensor(node.inputs[1]).shape[1:3]
+    parts = kernel_parts((height, width), node.attrs.stride[1])
+    narrow = [cols for _, cols in parts if cols < CONV_COLUMNS[1]]
+    if width <= CONV_COLUMNS[1 if node.attrs.stride[1] == 1 else 2] or not narrow:
+        return None
+    return {"kernel": f"{height}x{width}", "count": len(narrow)}
+
+
+def _foldable(graph: Graph, node: Node) -> bool:
+    """Whether float arithmetic with constants can be folded between two quantised tensors."""
+    if node.op not in ("mul", "add", "div", "transpose_conv2d"):
+        return False
+    first, second = graph.input_tensors(node)[:2]
+    if first is None or second is None or first.is_constant:
+        return False
+    return second.is_constant
+
+
+def _before(graph: Graph, node: Node) -> bool:
+    """Whether a chain of foldable nodes leads back to a dequantize."""
+    while node.op != "dequantize":
+        producer = graph.producers.get(node.inputs[0] or "")
+        if producer is None or not (producer.op == "dequantize" or _foldable(graph, producer)):
+            return False
+        node = producer
+    return True
+
+
+def _after(graph: Graph, node: Node) -> bool:
+    """Whether all readers are foldable up to a quantize."""
+    if node.op == "quantize":
+        return True
+    readers = graph.consumers.get(node.outputs[0], ())
+    kept = node.outputs[0] not in graph.outputs and bool(readers)
+    return kept and all(
+        reader.op == "quantize" or (_foldable(graph, reader) and _after(graph, reader))
+        for reader in readers
+    )
+
+
+def _island(graph: Graph, node: Node) -> Params | None:
+    """Float arithmetic with constants between a dequantize and a quantize."""
+    if node.op in ("quantize", "dequantize"):
+        inside = graph.producers.get(node.inputs[0] or "") if node.op == "quantize" else node
+        if inside is None or not (inside.op == "dequantize" or _foldable(graph, inside)):
+            return None
+    elif not _foldable(graph, node) or not _float(graph, node):
+        return None
+    return {"op": node.op} if _before(graph, node) and _after(graph, node) else None
+
+
+def _float_outside_island(graph: Graph, node: Node) -> bool:
+    return _float(graph, node) is not None and _island(graph, node) is None
 
 
 def _not_constant(op: str) -> Check:
@@ -263,6 +356,8 @@ _SEEN, _CONFLICT = Confidence.COMPILED, Confidence.CONFLICT
 
 RULES: tuple[Rule, ...] = (
     Rule("MAP-npu-view", PlacementKind.VIEW, _view, _SEEN),
+    Rule("MAP-npu-transpose-conv", _HYB, _transpose_conv, _SEEN, hybrid_epochs=2),
+    Rule("MAP-npu-island", _HW, _island, _SEEN),
     Rule("MAP-npu-float-io", _FLT, _boundary, _SEEN, software_epochs=1),
     Rule("MAP-npu-float", _FLT, _float, software_epochs=1),
     Rule("MAP-npu-cpu-kernel", _INT, _op(*sorted(_INTEGER_KERNELS)), software_epochs=1),
@@ -270,6 +365,7 @@ RULES: tuple[Rule, ...] = (
     Rule("MAP-npu-dtype", _INT, _dtype, software_epochs=1),
     Rule("MAP-npu-rank", _INT, _rank, software_epochs=1),
     Rule("MAP-npu-dim", _INT, _dim, software_epochs=1),
+    Rule("MAP-npu-heads", _INT, _many_heads, _SEEN, 3, 1, each=True),
     Rule("MAP-npu-operand", _INT, _dynamic_operand, software_epochs=1),
     Rule("MAP-npu-softmax", _INT, _op("softmax"), _SEEN, software_epochs=1),
     Rule("MAP-npu-bilinear", _INT, _resize(at.ResizeMode.BILINEAR), _CONFLICT, software_epochs=1),
@@ -277,7 +373,9 @@ RULES: tuple[Rule, ...] = (
     Rule("MAP-npu-resize-mode", _FLT, _other_resize, software_epochs=1),
     Rule("MAP-npu-concat", _HYB, _concat, _SEEN, hybrid_epochs=1),
     Rule("MAP-npu-dilation", _HYB, _dilated, _SEEN, hybrid_epochs=2),
-    Rule("MAP-npu-transpose", _INT, _transpose, _CONFLICT, software_epochs=1),
+    Rule("MAP-npu-transpose", _HYB, _transpose, _SEEN, hybrid_epochs=1),
+    Rule("MAP-npu-slice", _HYB, _flat_slice, _CONFLICT, hybrid_epochs=1),
+    Rule("MAP-npu-depthwise-split", _HYB, _wide_depthwise, _SEEN, 0, 3, each=True),
     Rule("MAP-npu-div", _INT, _not_constant("div"), software_epochs=1),
     Rule("MAP-npu-power", _FLT, _not_constant("power"), software_epochs=1),
     Rule("MAP-npu-prelu", _FLT, _op("prelu"), _CONFLICT, software_epochs=1),
@@ -296,6 +394,7 @@ def place_node(graph: Graph, node: Node) -> NpuPlacement:
     for rule in RULES:
         params = rule.check(graph, node)
         if params is not None:
-            epochs = (rule.hybrid_epochs, rule.software_epochs)
+            times = int(str(params["count"])) if rule.each else 1
+            epochs = (rule.hybrid_epochs, rule.software_epochs * times)
             return NpuPlacement(node.name, rule.kind, rule.code, params, rule.confidence, *epochs)
     raise AssertionError("the last rule takes every node")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -85,13 +86,35 @@ def _read(content: bytes, path: str) -> RawOnnx:
     )
 
 
-def _array(tensor: Any, path: str) -> Array:
-    from onnx import TensorProto, numpy_helper
+# Numbers of onnx.proto3, because a name of the library costs an import in every call.
+_EXTERNAL = 1
+_FLOAT, _INT, _STRING, _TENSOR, _FLOATS, _INTS, _STRINGS = 1, 2, 3, 4, 6, 7, 8
+# Element types that need no conversion, with the field that holds them when it is not raw_data.
+_PLAIN_TYPES: dict[int, tuple[type[np.generic], str]] = {
+    1: (np.float32, "float_data"),
+    2: (np.uint8, "int32_data"),
+    3: (np.int8, "int32_data"),
+    5: (np.int16, "int32_data"),
+    6: (np.int32, "int32_data"),
+    7: (np.int64, "int64_data"),
+}
 
-    if any(n < 0 for n in tensor.dims) or math.prod(tensor.dims) > 1 << 31:
+
+def _array(tensor: Any, path: str) -> Array:
+    dims = tuple(tensor.dims)
+    if min(dims, default=0) < 0 or math.prod(dims) > 1 << 31:
         raise ModelError("IMP-008", path=path, reason=f"{tensor.name} has shape {tensor.dims}")
-    if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
+    if tensor.data_location == _EXTERNAL or tensor.external_data:
         return external_array(tensor, path)
+    plain = _PLAIN_TYPES.get(tensor.data_type)
+    if plain is not None:
+        dtype, field = plain
+        if not tensor.HasField("raw_data"):
+            return np.array(getattr(tensor, field)).astype(dtype).reshape(dims)
+        if sys.byteorder == "little":
+            return np.frombuffer(tensor.raw_data, dtype).reshape(dims).copy()
+    from onnx import numpy_helper
+
     array: Array = np.array(numpy_helper.to_array(tensor))
     return array
 
@@ -110,21 +133,19 @@ def _constant(attrs: Mapping[str, AttrValue]) -> Array:
 
 
 def _attribute(item: Any, node: Any, path: str) -> AttrValue:
-    from onnx import AttributeProto
-
-    if item.type == AttributeProto.INT:
+    if item.type == _INT:
         return int(item.i)
-    if item.type == AttributeProto.FLOAT:
+    if item.type == _FLOAT:
         return float(item.f)
-    if item.type == AttributeProto.STRING:
+    if item.type == _STRING:
         return str(item.s.decode("utf-8", "replace"))
-    if item.type == AttributeProto.INTS:
+    if item.type == _INTS:
         return tuple(int(v) for v in item.ints)
-    if item.type == AttributeProto.FLOATS:
+    if item.type == _FLOATS:
         return tuple(float(v) for v in item.floats)
-    if item.type == AttributeProto.STRINGS:
+    if item.type == _STRINGS:
         return tuple(v.decode("utf-8", "replace") for v in item.strings)
-    if item.type == AttributeProto.TENSOR:
+    if item.type == _TENSOR:
         return _array(item.t, path)
     place = node.name or (node.output[0] if node.output else "?")
     raise UnsupportedError("IMP-030", path=path, node=place, op=node.op_type)

@@ -469,7 +469,9 @@ class Importer:
         scale = self.constants[names[0]].array.astype(np.float32).reshape(-1)
         if len(names) > 1 and names[1]:
             stored = self.constants[names[1]].array
-            zero = np.broadcast_to(stored.astype(np.int64).reshape(-1), scale.shape).copy()
+            zero = stored.astype(np.int64).reshape(-1)
+            if zero.shape != scale.shape:
+                zero = np.broadcast_to(zero, scale.shape).copy()
             dtype = self.dtype_of(stored, names[1])
         else:
             zero = np.zeros(scale.size, np.int64)
@@ -477,10 +479,10 @@ class Importer:
         if dtype is DType.UINT8:
             # the same real numbers on the signed scale, which the integer kernels work on
             zero, dtype = zero - UNSIGNED_ZERO, DType.INT8
-        rank = len(self.shape_of(node.inputs[0])) if self.known(node.inputs[0]) else 0
-        axis = node.attrs.get("axis", 1)
         if scale.size == 1:
             return Quantization(scale, zero), dtype
+        rank = len(self.shape_of(node.inputs[0])) if self.known(node.inputs[0]) else 0
+        axis = node.attrs.get("axis", 1)
         if not isinstance(axis, int):
             return None
         return Quantization(scale, zero, axis % rank if rank else axis), dtype

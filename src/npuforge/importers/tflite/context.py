@@ -108,11 +108,12 @@ class Context(ABC):
 
     def _folded(self, node: Node) -> bool:
         """Compute a node whose inputs are all known; whether that was done."""
-        names = list(node.input_names)
-        # most nodes read a computed tensor first
-        if not names or any(self.tensors[name].data is None for name in names):
+        first = node.inputs[0] if node.inputs else None
+        if first is not None and self.tensors[first].data is None:
+            return False  # most nodes read a computed tensor first
+        sources = {name: self.tensors[name] for name in node.input_names}
+        if not sources or any(not tensor.is_constant for tensor in sources.values()):
             return False
-        sources = {name: self.tensors[name] for name in names}
         tensors = sources | {name: self.tensors[name] for name in node.outputs}
         if any(tensor.size > FOLD_LIMIT for tensor in tensors.values()):
             return False
@@ -135,7 +136,7 @@ class Context(ABC):
         names = [self.name_of(i) for i in op.inputs] if inputs is None else list(inputs)
         while names and names[-1] is None:
             names.pop()
-        outputs = [name for name in (self.name_of(i) for i in op.outputs) if name is not None]
+        outputs = [name for name in map(self.name_of, op.outputs) if name is not None]
         if not outputs:
             raise self.damaged(op, "no output")
         contract = Contract.EXACT

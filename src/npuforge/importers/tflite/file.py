@@ -241,16 +241,19 @@ class _Reader:
         if number >= len(codes):
             raise self._damaged(f"operator {index} names operator code {number}")
         code = codes[number]
-        what = f"operator {index}"
         return RawOperator(
             index=index,
             code=code.builtin,
             custom=code.custom,
             version=code.version,
-            inputs=self._indices(op.int32s(Field.OPERATOR_INPUTS), tensors, what),
-            outputs=self._indices(op.int32s(Field.OPERATOR_OUTPUTS), tensors, what),
+            inputs=self._indices(op.int32s(Field.OPERATOR_INPUTS), tensors, f"operator {index}"),
+            outputs=self._indices(op.int32s(Field.OPERATOR_OUTPUTS), tensors, f"operator {index}"),
             options=op.table(Field.OPERATOR_OPTIONS),
-            custom_options=bytes(op.bytes(Field.OPERATOR_CUSTOM_OPTIONS)),
+            custom_options=(
+                bytes(op.bytes(Field.OPERATOR_CUSTOM_OPTIONS))
+                if op.has(Field.OPERATOR_CUSTOM_OPTIONS)
+                else b""
+            ),
         )
 
 

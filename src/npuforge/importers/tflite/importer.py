@@ -114,10 +114,10 @@ class _Importer(Context):
 
     def _add_operator(self, op: RawOperator) -> None:
         kind = operator_name(op.code)
-        place = self._names[op.outputs[0]] if op.outputs else f"#{op.index}"
         label = kind if kind != "CUSTOM" else f"CUSTOM {op.custom}"
-        handler = HANDLERS.get(label if kind == "CUSTOM" else kind)
+        handler = HANDLERS.get(label)
         if handler is None:
+            place = self._names[op.outputs[0]] if op.outputs else f"#{op.index}"
             raise UnsupportedError(
                 "IMP-020", path=self._path, op=label, index=op.index, output=place
             )

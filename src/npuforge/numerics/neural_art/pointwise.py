@@ -7,8 +7,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from npuforge.graph import NUMPY_TYPES, Array, Graph, Node, ResizeAttrs, Tensor
-from npuforge.numerics.bind_resize import source_coordinates
+from npuforge.graph import (
+    NUMPY_TYPES,
+    Array,
+    CoordinateMode,
+    Graph,
+    Node,
+    ResizeAttrs,
+    Tensor,
+)
 from npuforge.numerics.neural_art.record import Choices
 from npuforge.numerics.neural_art.requant import (
     average_constants,
@@ -157,23 +164,32 @@ def _resize(graph: Graph, node: Node) -> Kernel:
 
 
 def float_bilinear(value: Array, attrs: ResizeAttrs, x: Tensor, y: Tensor) -> Ints:
-    """Bilinear resize in single precision, then quantised half away from zero.
+    """Bilinear resize of real numbers, then quantised, ties to even.
 
     A stand-in for the closed CPU library (evidence grade D): images, rows, columns, channels.
     """
-    real = value.astype(np.float32) - np.float32(x.quant.z)
-    for axis in (0, 1):
-        source, target = x.shape[axis + 1], y.shape[axis + 1]
-        at = np.clip(source_coordinates(attrs, axis, source, target), 0, source - 1)
+    real = (value.astype(np.float64) - x.quant.z) * float(x.quant.s)
+    for axis in (1, 2):
+        source, target = x.shape[axis], y.shape[axis]
+        at = np.clip(_coordinates(attrs.coordinates, source, target), 0, source - 1)
         first = np.floor(at).astype(np.int64)
         second = np.minimum(first + 1, source - 1)
-        weight = (at - first).astype(np.float32)
-        weight = weight[:, None, None] if axis == 0 else weight[:, None]
-        a, b = np.take(real, first, axis + 1), np.take(real, second, axis + 1)
-        real = a + (b - a) * weight
-    scaled = real * (x.quant.s / y.quant.s)
-    rounded: Ints = np.trunc(scaled + np.copysign(np.float32(0.5), scaled)).astype(np.int64)
-    return rounded + y.quant.z
+        part = (at - first).reshape(-1, 1, 1) if axis == 1 else (at - first).reshape(-1, 1)
+        real = np.take(real, first, axis) * (1 - part) + np.take(real, second, axis) * part
+    steps: Ints = np.rint(real / float(y.quant.s)).astype(np.int64)
+    return steps + y.quant.z
+
+
+def _coordinates(mode: CoordinateMode, source: int, target: int) -> npt.NDArray[np.float64]:
+    """Input coordinate of each output position."""
+    at = np.arange(target, dtype=np.float64)
+    if mode is CoordinateMode.ALIGN_CORNERS:
+        return at * ((source - 1) / max(1, target - 1))
+    if mode is CoordinateMode.ASYMMETRIC:
+        return at * source / target
+    if mode is CoordinateMode.PYTORCH_HALF_PIXEL and target == 1:
+        return at * 0
+    return (at + 0.5) * source / target - 0.5
 
 
 def limited(graph: Graph, node: Node, values: Ints) -> tuple[Array, int]:

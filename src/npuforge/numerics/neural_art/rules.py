@@ -175,7 +175,7 @@ def grade(graph: Graph, node: Node) -> Grade:
         return Grade.A if node.contract is Contract.NEURAL_ART else Grade.B
     if node.op == "average_pool2d":
         return Grade.B if same_scale(x, graph.tensor(node.outputs[0])) else Grade.D
-    if node.op in ("add", "mul"):
+    if node.op in ("add", "mul", "concat"):
         return Grade.B
     if node.op == "sub":
         return Grade.C

@@ -1,0 +1,86 @@
+"""Predicted against published energy of an inference on STM32N6 boards.
+
+Board rows are USB-meter readings above a busy idle board, the core row is the supply of the core.
+Only counts of these networks are published, so the estimate takes MAC count and published time.
+The two constants of the board level are fitted without the row (leave one out); the core row took
+part in no fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from common import arguments, csv_rows, report, shared_folder
+
+from npuforge.cost.energy import EnergyConstants, Level, energy_from_counts, load_energy
+
+TINY_YOLO_MACS = 777_482_634
+"""tiny_yolo_v2_224 in compile reports of the same network."""
+
+
+def _fit(rows: list[dict[str, str]], start: EnergyConstants) -> EnergyConstants:
+    """mac_pj and busy_mw that make log ratios smallest on average, by a grid."""
+    best, lowest = start, float("inf")
+    for mac in np.geomspace(2, 12, 60):
+        for busy in np.geomspace(2, 30, 40):
+            trial = replace(start, mac_pj=float(mac), busy_mw=float(busy))
+            error = [abs(np.log(_board(r, trial) / float(r["energy_uj_per_inf"]))) for r in rows]
+            if sum(error) < lowest:
+                best, lowest = trial, sum(error)
+    return best
+
+
+def _board(row: dict[str, str], constants: EnergyConstants) -> float:
+    return energy_from_counts(
+        float(row["macc"]), float(row["inference_ms"]), Level.BOARD, constants=constants
+    ).uj
+
+
+def main() -> None:
+    options = arguments(__doc__ or "")
+    shared = shared_folder()
+    if shared is None:
+        raise SystemExit("measurement data not found: set NPUFORGE_SHARED")
+    rows = [
+        r for r in csv_rows(shared / "groundtruth/other_measured.csv")
+        if r["quality"] == "ok" and r["energy_uj_per_inf"] and not r["kind"].startswith("power")
+    ]  # fmt: skip
+    shipped = load_energy()
+    board = [r for r in rows if "board" in r["kind"]]
+    table, inside, ratios = [], [], []
+    for r in rows:
+        measured = float(r["energy_uj_per_inf"])
+        if r in board:
+            constants = _fit([o for o in board if o is not r], shipped)
+            estimate = energy_from_counts(
+                float(r["macc"]), float(r["inference_ms"]), Level.BOARD, constants=constants
+            )
+        else:
+            estimate = energy_from_counts(
+                float(r["macc"] or TINY_YOLO_MACS), float(r["inference_ms"]), Level.CORE
+            )
+        held = estimate.low <= measured <= estimate.high
+        inside.append(held)
+        ratios.append(estimate.uj / measured)
+        table.append(
+            (r["row_id"], r["model"][:34], estimate.level.value, f"{measured:.0f}",
+             f"{estimate.uj:.0f}", f"{estimate.uj / measured:.2f}",
+             f"{estimate.low:.0f}..{estimate.high:.0f}", "" if held else "outside")
+        )  # fmt: skip
+    error = np.abs(np.array(ratios) - 1)
+    full = _fit(board, shipped)
+    report(
+        "Energy of an inference, predicted against published",
+        ("row", "network", "level", "measured uJ", "predicted uJ", "ratio", "80 %", ""),
+        table,
+        options.json,
+        rows_used=len(rows),
+        inside_interval=f"{sum(inside)} of {len(inside)}",
+        median_error=round(float(np.median(error)), 3),
+        fit_to_all_board_rows=f"{full.mac_pj:.2f} pJ a MAC, {full.busy_mw:.1f} mW",
+    )
+
+
+if __name__ == "__main__":
+    main()

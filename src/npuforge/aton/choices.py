@@ -1,0 +1,476 @@
+"""What a compiled program decided: lowering choices and constants for the Graph path.
+
+A convolution in a program is a chain of CONVACCs that ends in 16-bit sums, the arithmetic units
+behind it (sometimes in a later epoch, across a buffer), and a kernel engine whose address lies in a
+named weight buffer. Weight buffers carry their channel scales, which is what ties a layer to a node
+of the model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from npuforge.aton.compiled import Compiled
+from npuforge.aton.execute import memory_for
+from npuforge.aton.program import Epoch, Route, Unit
+from npuforge.aton.registers import UNITS, fields_of, kind_of
+from npuforge.aton.simulate import run_epoch
+from npuforge.aton.streams import Memory
+from npuforge.errors import UsageError
+from npuforge.graph import Graph, Node
+from npuforge.numerics.neural_art import (
+    CONTRACTS,
+    CONV_OPS,
+    FUNCTION_OPS,
+    Choices,
+    ConvChoice,
+    ConvConstants,
+    Form,
+    SumConstants,
+)
+
+Ints = npt.NDArray[np.int64]
+Peek = Callable[[int, int], bytes]
+"""Address and size to constant bytes."""
+
+AFFINE, PRODUCT = 0, 7
+
+
+class NamedBuffer(Protocol):
+    """What is needed of a compiler's buffer record; `Buffer` of a compiled network is one."""
+
+    @property
+    def name(self) -> str:
+        """As the compiler wrote it."""
+
+    @property
+    def address(self) -> int:
+        """Of its first byte."""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+
+    @property
+    def epoch(self) -> int:
+        """That writes it; 0 for inputs and parameters."""
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """Quantisation steps; empty for raw numbers."""
+
+    @property
+    def parameter(self) -> bool:
+        """Whether it is a constant."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramLayer:
+    """A convolution as a program computes it.
+
+    Attributes:
+        name: of its weight buffer.
+        epoch: that computes the sums.
+        scales: of the weights, one a channel or one in all.
+        kernel: rows and columns of the accelerators' kernels.
+        batch: input channels an accelerator takes at a time.
+        passes: partial sums rounded to 16 bit.
+        chain: accelerators that add inside a pass.
+        constants: requantisation.
+    """
+
+    name: str
+    epoch: int
+    scales: npt.NDArray[np.float32]
+    kernel: tuple[int, int]
+    batch: int
+    passes: int
+    chain: int
+    constants: ConvConstants
+
+    @property
+    def order(self) -> int:
+        """Number in the compiler's names, which follow the model's order."""
+        found = re.search(r"_(\d+)", self.name)
+        return int(found[1]) if found else 0
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A unit in an epoch, by position of the epoch in the program."""
+
+    at: int
+    page: int
+
+
+class _Program:
+    """Epochs with the way streams take from unit to unit, across memory where they must."""
+
+    def __init__(self, epochs: Sequence[Epoch], buffers: Sequence[NamedBuffer], peek: Peek) -> None:
+        self.epochs = epochs
+        self.buffers = buffers
+        self.weights = [b for b in buffers if b.parameter and b.scales]
+        self.peek = peek
+
+    def unit(self, place: _Place) -> Unit:
+        return self.epochs[place.at].units[place.page]
+
+    def behind(self, place: _Place) -> list[_Place]:
+        """Units whose first port a unit feeds, straight or through a 16-bit copy."""
+        found = []
+        for (page, port), route in self.epochs[place.at].routes.items():
+            if place.page not in route.sources or page not in self.epochs[place.at].units or port:
+                continue
+            listener = _Place(place.at, page)
+            copies = kind_of(page) == "CONVACC" and self.unit(listener)["CTRL.SIMD"] == 0
+            found += self.behind(listener) if copies else [listener]
+        return found
+
+    def following(self, place: _Place, layer: str, operations: tuple[int, ...]) -> _Place | None:
+        """The arithmetic unit behind a unit: in its epoch, or behind a 16-bit buffer.
+
+        Args:
+            place: of the unit.
+            layer: how the names of the layer's own buffers start.
+            operations: of the arithmetic unit that is looked for.
+        """
+        behind = self.behind(place)
+        for found in behind:
+            if kind_of(found.page) == "ARITH":
+                return found if self.unit(found)["CTRL.OP"] in operations else None
+        if not any(self.unit(f).is_writer and self.unit(f).element_bytes == 2 for f in behind):
+            return None
+        for at in range(place.at + 1, len(self.epochs)):
+            for reader in self.epochs[at].readers:
+                if reader.element_bytes != 2 or not self.name_at(reader, at).startswith(layer):
+                    continue
+                for found in self.behind(_Place(at, reader.page)):
+                    arith = kind_of(found.page) == "ARITH"
+                    if arith and self.unit(found)["CTRL.OP"] in operations:
+                        return found
+        return None
+
+    def name_at(self, engine: Unit, at: int) -> str:
+        """The buffer that an engine reads in an epoch: the last one written at its address."""
+        address, number = engine["ADDR.REG"], self.epochs[at].number
+        held = [
+            b
+            for b in self.buffers
+            if b.address <= address < b.address + b.size and b.epoch < number
+        ]
+        return max(held, key=lambda b: b.epoch).name if held else ""
+
+    def source(self, place: _Place, port: int) -> Unit | None:
+        """The unit behind a port, or None."""
+        route = self.epochs[place.at].routes.get((place.page, port))
+        page = None if route is None else route.source
+        return None if page is None else self.epochs[place.at].units.get(page)
+
+
+def program_layers(
+    epochs: Sequence[Epoch], buffers: Sequence[NamedBuffer], peek: Peek
+) -> tuple[ProgramLayer, ...]:
+    """All convolutions of a program that end in requantisation, in program order."""
+    program = _Program(epochs, buffers, peek)
+    found = []
+    for at, epoch in enumerate(epochs):
+        for page in sorted(epoch.units):
+            if kind_of(page) == "CONVACC":
+                layer = _layer(program, _Place(at, page))
+                if layer is not None:
+                    found.append(layer)
+    return tuple(found)
+
+
+def _layer(program: _Program, tail: _Place) -> ProgramLayer | None:
+    unit = program.unit(tail)
+    engine = program.source(tail, 1)
+    if unit["DFORMAT.OBYTES"] != 2 or engine is None or kind_of(engine.page) != "STRENG":
+        return None
+    address = engine["ADDR.REG"]
+    kernel = next((b for b in program.weights if b.address <= address < b.address + b.size), None)
+    if kernel is None:
+        return None
+    constants = _constants(program, tail, kernel)
+    if constants is None:
+        return None
+    links = _links(program, tail)
+    head = program.unit(links[0])
+    return ProgramLayer(
+        kernel.name,
+        program.epochs[tail.at].number,
+        np.array(kernel.scales, np.float32),
+        (unit["KFORMAT.HEIGHT"], unit["KFORMAT.WIDTH"]),
+        unit["KFORMAT.BTCDEPTH"],
+        max(1, head["AFILT.TOT"]) if head["CTRL.AFILTMODE"] == 3 else 1,
+        len(links),
+        constants,
+    )
+
+
+def _links(program: _Program, tail: _Place) -> list[_Place]:
+    """The chain that ends in a CONVACC, head first."""
+    found = [tail]
+    while not program.unit(found[0])["CTRL.NOSUM"]:
+        before = program.source(found[0], 2)
+        if before is None or kind_of(before.page) != "CONVACC":
+            break
+        place = _Place(tail.at, before.page)
+        if place in found:
+            break
+        found.insert(0, place)
+    return found
+
+
+def _signed(value: int, bits: int) -> int:
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def _constants(program: _Program, tail: _Place, kernel: NamedBuffer) -> ConvConstants | None:
+    """The stages behind a chain: a gain a channel, then global gain and offset; or both in one."""
+    layer = kernel.name.partition("weights")[0]
+    first = program.following(tail, layer, (AFFINE, PRODUCT))
+    if first is None:
+        return None
+    unit, outshift = program.unit(first), program.unit(tail)["DFORMAT.OUTSHIFT"]
+    second = None
+    if unit["CTRL.OBYTES"] != 1:
+        second = program.following(first, layer, (AFFINE,))
+        if second is None:
+            return None
+    last = unit if second is None else program.unit(second)
+    entries = (len(unit.coefficients), len(last.coefficients))
+    channels = max(len(kernel.scales), *entries)
+    if unit["CTRL.OP"] == PRODUCT:
+        gain = _streamed(program, first, channels)
+    else:
+        gain = _gains(unit, channels)
+    if second is None:
+        shift = unit["SHIFT.RES"]
+        offset = _offsets(program, first, channels)
+        return ConvConstants(outshift, gain, shift, 1, shift, offset, Form.MERGED)
+    return ConvConstants(
+        outshift,
+        gain,
+        unit["SHIFT.RES"],
+        _signed(last["COEFFAC.A"], 16),
+        last["SHIFT.RES"],
+        _offsets(program, second, channels),
+        Form.TWO_STAGE,
+    )
+
+
+def _gains(unit: Unit, channels: int) -> Ints:
+    """A of each channel: from the coefficient memory, or the scalar for all."""
+    values = [unit["COEFFAC.A"]] * channels
+    if unit["CTRL.COEFFA"]:
+        values = [unit.coefficients.get(n, (0, 0))[0] & 0xFFFF for n in range(channels)]
+    return np.array([_signed(v, 16) for v in values], np.int64)
+
+
+def _offsets(program: _Program, place: _Place, channels: int) -> Ints:
+    """What a unit adds in each channel."""
+    unit = program.unit(place)
+    if unit["CTRL.COMBINEBC"]:
+        values = [unit["COEFFB.B"] << 16 | unit["COEFFAC.C"]] * channels
+        if unit["CTRL.COEFFB"] or unit["CTRL.COEFFC"]:
+            pairs = [unit.coefficients.get(n, (0, 0)) for n in range(channels)]
+            values = [pair >> 16 << 16 | third & 0xFFFF for pair, third in pairs]
+        return np.array([_signed(v, 32) << unit["SHIFT.C"] for v in values], np.int64)
+    constant = _signed(unit["COEFFAC.C"], 16) << unit["SHIFT.C"]
+    if not unit["CTRL.DUALIN"]:
+        return np.full(channels, constant, np.int64)
+    bias = _streamed(program, place, channels)
+    return (_signed(unit["COEFFB.B"], 16) * bias >> unit["SHIFT.BY"]) + constant
+
+
+def _streamed(program: _Program, place: _Place, channels: int) -> Ints:
+    """16-bit coefficients on port Y, one a channel: those of the first pixel of each frame."""
+    engine = program.source(place, 1)
+    group = _group(program, place)
+    if engine is None or not group or channels % group:
+        return np.zeros(channels, np.int64)
+    every = _addresses(engine)
+    frame = every.size // (channels // group)
+    picked = every.reshape(-1, frame)[:, :group].ravel()
+    data = [program.peek(int(address), 2) for address in picked]
+    if any(len(item) != 2 for item in data):
+        return np.zeros(channels, np.int64)
+    return np.frombuffer(b"".join(data), "<i2").astype(np.int64)
+
+
+def _addresses(engine: Unit) -> Ints:
+    """Byte address of each element of a reading engine, in the order of its stream."""
+    size, count = engine.element_bytes, engine["LIMIT.CNT"]
+    if engine["CTRL.RAW"]:
+        inside = np.arange(engine.frame_elements, dtype=np.int64) * size
+    else:
+        line = engine["STRD.LOFF"] | engine["CID_CACHE.LOFF_MSB"] << 16
+        pixel = engine["DEPTH.OFFSET"] | engine["LIMITEN.DOFF_MSB"] << 16
+        rows = np.arange(engine["FSIZE.HEIGHT"], dtype=np.int64)[:, None, None] * line
+        columns = np.arange(engine["FSIZE.WIDTH"], dtype=np.int64)[None, :, None] * pixel
+        inside = (rows + columns + np.arange(engine["DEPTH.SIZE"]) * size).ravel()
+    k = np.arange(count, dtype=np.int64)
+    starts = k * engine.signed("FOFFSET.REG")
+    if engine["CTRL.CONT"]:
+        starts = k * engine.frame_elements * size
+    elif repeat := engine["FRAME_RPT.REG"]:
+        starts = k % repeat * engine.signed("FOFFSET.REG")
+        starts = starts + k // repeat * engine.signed("FRPTOFF.REG")
+    return (starts[:, None] + inside).ravel() + engine["ADDR.REG"]
+
+
+def _group(program: _Program, place: _Place) -> int:
+    """Channels a pixel has in the stream that reaches a unit, from the accelerator before it."""
+    unit = program.source(place, 0)
+    while unit is not None and kind_of(unit.page) == "ARITH":
+        unit = program.source(_Place(place.at, unit.page), 0)
+    return unit["KFORMAT.NR"] if unit is not None and kind_of(unit.page) == "CONVACC" else 0
+
+
+def program_sums(epochs: Sequence[Epoch]) -> tuple[SumConstants, ...]:
+    """Constants of all additions of two tensors, in program order."""
+    program, found = _Program(epochs, (), lambda address, size: b""), []
+    for at, epoch in enumerate(epochs):
+        for page, unit in sorted(epoch.units.items()):
+            if kind_of(page) != "ARITH" or unit["CTRL.OP"] != AFFINE or not unit["CTRL.DUALIN"]:
+                continue
+            before = program.source(_Place(at, page), 0)
+            product = before is not None and (
+                kind_of(before.page) == "ARITH" and before["CTRL.OP"] == PRODUCT
+            )
+            if unit["CTRL.OBYTES"] != 1 or unit["CTRL.COMBINEBC"] or product:
+                continue
+            a, b, c = (_signed(unit[name], 16) for name in ("COEFFAC.A", "COEFFB.B", "COEFFAC.C"))
+            shifts = (unit[f"SHIFT.{name}"] for name in ("AX", "BY", "C", "RES"))
+            ax, by, cs, res = shifts
+            found.append(SumConstants(a, ax, b, by, c, cs, res))
+    return tuple(found)
+
+
+def program_tables(epochs: Sequence[Epoch]) -> tuple[Ints, ...]:
+    """Tables of all activation functions: 256 outputs by stored input byte, in program order."""
+    return tuple(
+        _table(unit)
+        for epoch in epochs
+        for page, unit in sorted(epoch.units.items())
+        if kind_of(page) == "ACTIV" and unit["CTRL.TYPE"] == 3
+    )
+
+
+def _table(unit: Unit) -> Ints:
+    """What a function unit makes of each byte: the unit alone between two engines."""
+    ends = {
+        "STRENG0": {"CTRL.LSBMODE": 1, "CTRL.SIGNEXT": 1},
+        "STRENG1": {"CTRL.DIR": 1, "ADDR.REG": 256},
+    }
+    units = {unit.page: unit}
+    for name, fields in ends.items():
+        registers: dict[int, int] = {}
+        whole = {"CTRL.EN": 1, "CTRL.RAW": 1, "CTRL.SIZE0": 8, "FSIZE.WIDTH": 256, "LIMIT.CNT": 1}
+        for key, value in {**whole, **fields}.items():
+            place = fields_of("STRENG")[key]
+            held = registers.get(place.register, 0)
+            registers[place.register] = held | value << place.lsb
+        units[UNITS.index(name)] = Unit(UNITS.index(name), registers, {})
+    reader, writer = (UNITS.index(name) for name in ends)
+    routes = {
+        (unit.page, 0): Route((reader, None), (0, 0)),
+        (writer, 0): Route((unit.page, None), (0, 0)),
+    }
+    memory = Memory({0: np.zeros(1024, np.uint8)})
+    memory.load(0, bytes(range(256)))
+    run_epoch(Epoch(0, units, routes, 0), memory)
+    return np.frombuffer(memory.peek(256, 256), np.int8).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Matched:
+    """A program's decisions tied to the nodes of its model.
+
+    Attributes:
+        choices: for the Graph path.
+        layers: each tied convolution: node name and layer.
+        missing: convolutions of the model without a layer in the program.
+    """
+
+    choices: Choices
+    layers: tuple[tuple[str, ProgramLayer], ...]
+    missing: tuple[str, ...]
+
+
+def match_program(
+    graph: Graph,
+    base: Choices,
+    epochs: Sequence[Epoch],
+    buffers: Sequence[NamedBuffer],
+    peek: Peek,
+) -> Matched:
+    """The choices of a program for a graph under the contract.
+
+    Args:
+        graph: the model the program was compiled from, under a neural_art contract.
+        base: choices for what the program does not tell (kernel splits, layers not found).
+        epochs: of the program.
+        buffers: of the compiler's table.
+        peek: constants by address.
+    """
+    nodes = [n for n in graph.nodes if n.op in CONV_OPS and n.contract in CONTRACTS]
+    pairs, missing = _pairs(graph, nodes, program_layers(epochs, buffers, peek))
+    convolutions, constants = dict(base.convolutions), dict(base.constants)
+    for node, layer in pairs:
+        rows, columns = convolutions[node.name].rows, convolutions[node.name].columns
+        single = node.op == "depthwise_conv2d"
+        convolutions[node.name] = ConvChoice(
+            layer.constants.form, 1 if single else layer.passes, layer.chain, rows, columns
+        )
+        constants[node.name] = layer.constants
+    functions = [n for n in graph.nodes if n.op in FUNCTION_OPS and n.contract in CONTRACTS]
+    tables = dict(base.tables)
+    found = program_tables(epochs)
+    if len(found) == len(functions):
+        tables |= {n.name: t for n, t in zip(functions, found, strict=True)}
+    choices = replace(base, convolutions=convolutions, constants=constants, tables=tables)
+    return Matched(choices, tuple((n.name, lay) for n, lay in pairs), tuple(missing))
+
+
+def match_compiled(graph: Graph, base: Choices, network: Compiled) -> Matched:
+    """`match_program` for a compiled network as a whole.
+
+    Raises:
+        UsageError: NUM-021, a convolution of the model is not in the program.
+    """
+    memory = memory_for(network)
+
+    def peek(address: int, size: int) -> bytes:
+        return memory.peek(address, size) if memory.holds(address, address + size - 1) else b""
+
+    epochs = [epoch for step in network.steps for epoch in step.epochs]
+    matched = match_program(graph, base, epochs, network.buffers, peek)
+    if matched.missing:
+        raise UsageError("NUM-021", program=network.name, node=matched.missing[0])
+    return matched
+
+
+def _pairs(
+    graph: Graph, nodes: Sequence[Node], layers: Sequence[ProgramLayer]
+) -> tuple[list[tuple[Node, ProgramLayer]], list[str]]:
+    """Nodes and layers with the same weight scales, in the order of both."""
+    waiting: dict[bytes, list[ProgramLayer]] = {}
+    for layer in sorted(layers, key=lambda item: item.order):
+        waiting.setdefault(layer.scales.tobytes(), []).append(layer)
+    pairs, missing = [], []
+    for node in nodes:
+        scales = graph.tensor(node.inputs[1]).quant.scale
+        left = waiting.get(scales.astype(np.float32).tobytes(), [])
+        if left:
+            pairs.append((node, left.pop(0)))
+        else:
+            missing.append(node.name)
+    return pairs, missing

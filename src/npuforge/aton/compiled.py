@@ -1,0 +1,187 @@
+"""A compiled network as one value: pools, buffers, constants and the steps in execution order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from npuforge.artefacts.ihex import Segment
+from npuforge.aton.program import Epoch
+
+
+class Kind(StrEnum):
+    """What carries a step out."""
+
+    HARDWARE = "hardware"
+    SOFTWARE = "software"
+    HYBRID = "hybrid"
+
+
+@dataclass(frozen=True)
+class Region:
+    """A memory pool: addresses and what the network may do there.
+
+    Attributes:
+        name: for example ``npuRAM5``.
+        address: base address.
+        size: bytes.
+        writable: whether the network may write it.
+        cacheable: whether the NPU cache may hold it.
+    """
+
+    name: str
+    address: int
+    size: int
+    writable: bool = True
+    cacheable: bool = False
+
+    @property
+    def end(self) -> int:
+        """First address behind the pool."""
+        return self.address + self.size
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer by name.
+
+    Attributes:
+        name: as the compiler wrote it.
+        address: of its first byte.
+        size: bytes.
+        epoch: that writes it; 0 for inputs and parameters.
+        batch: channels stored together in a pixel.
+        memory_shape: as it lies in memory.
+        channel: ``First``, ``Last``, ``Mixed`` or ``UNDEFINED``.
+        bits: of one element.
+        unsigned: of one element.
+        real: elements are float32.
+        scales: quantisation steps; empty for raw numbers.
+        offsets: zero points.
+        parameter: a constant.
+    """
+
+    name: str
+    address: int
+    size: int
+    epoch: int
+    batch: int
+    memory_shape: tuple[int, ...]
+    channel: str
+    bits: int
+    unsigned: bool
+    real: bool
+    scales: tuple[float, ...]
+    offsets: tuple[int, ...]
+    parameter: bool
+
+    @property
+    def end(self) -> int:
+        """First address behind the buffer."""
+        return self.address + self.size
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor of a CPU call: address, shape (batch, height, width, channels), byte strides."""
+
+    address: int
+    shape: tuple[int, int, int, int]
+    strides: tuple[int, int, int, int]
+    signed: bool
+    count: int
+
+
+@dataclass(frozen=True)
+class Work:
+    """One operator a CPU or hybrid step computes.
+
+    Attributes:
+        kind: for example ``Softmax``.
+        node: its name.
+        integer: the kernel works on integers, not float32.
+        operands: by role: ``input``, ``output``, ``is``, ``izp``, ``weights``, …
+        inputs: buffers of data movers, in order.
+        outputs: buffers of data movers.
+        options: numbers and words of the operator.
+    """
+
+    kind: str
+    node: str
+    integer: bool
+    operands: Mapping[str, Operand]
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    options: Mapping[str, float | str | tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class CacheStep:
+    """Cache maintenance of the CPU's data cache: ``clean``, ``invalidate`` or both."""
+
+    clean: bool
+    invalidate: bool
+    address: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        """First address behind the range."""
+        return self.address + self.size
+
+
+@dataclass(frozen=True)
+class Step:
+    """What runs between two hand-overs: a blob or an epoch in clear, or one CPU or hybrid epoch.
+
+    Attributes:
+        kind: who works.
+        number: first epoch number.
+        name: of the blob or node.
+        epochs: hardware epochs in order.
+        work: operators of a CPU or hybrid step.
+        before: cache maintenance before it.
+        after: cache maintenance after it.
+    """
+
+    kind: Kind
+    number: int
+    name: str
+    epochs: tuple[Epoch, ...] = ()
+    work: tuple[Work, ...] = ()
+    before: tuple[CacheStep, ...] = ()
+    after: tuple[CacheStep, ...] = ()
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled network.
+
+    Attributes:
+        name: for reports.
+        version: of the compiler, empty when unknown.
+        model: file name of the network it came from, empty when unknown.
+        regions: memory pools, virtual ones left out.
+        images: constants at their addresses.
+        buffers: all buffers the compiler names.
+        inputs: buffers to fill before a run.
+        outputs: buffers with the results.
+        steps: in execution order.
+        caches: whether the program states its cache maintenance at all.
+    """
+
+    name: str
+    version: str
+    model: str
+    regions: tuple[Region, ...]
+    images: tuple[Segment, ...]
+    buffers: tuple[Buffer, ...]
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    steps: tuple[Step, ...] = field(default=())
+    caches: bool = True
+
+    def written_in(self, epoch: int) -> tuple[Buffer, ...]:
+        """Buffers a given epoch writes, parameters left out."""
+        return tuple(b for b in self.buffers if b.epoch == epoch and not b.parameter)

@@ -1,0 +1,114 @@
+"""The logs of a project, each read once by each reader."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from npuforge.artefacts.fault_registers import FaultDump, read_faults
+from npuforge.artefacts.log_text import Line, LogText, read_log
+from npuforge.artefacts.npu_driver_log import DriverLog, read_driver_log
+from npuforge.artefacts.recognise import Kind
+from npuforge.artefacts.run_records import RunRecord, records_of_log, records_of_table
+from npuforge.artefacts.stall_snapshot import Snapshot, read_snapshots
+from npuforge.artefacts.tool_log import ToolLog, read_tool_log
+from npuforge.artefacts.uart_log import UartLog, read_uart_log
+from npuforge.doctor.findings import Evidence
+from npuforge.doctor.project import Artefact, Project
+
+_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".out", ".err")
+_PROSE = (".md", ".rst", ".html", ".htm", ".xml", ".svg", ".adoc", ".tex", ".yml", ".yaml", ".toml",
+          ".ini", ".cfg", ".css", ".js", ".ts", ".ipynb", ".license")  # fmt: skip
+
+
+_NOTES = re.compile(
+    r"(?:history|change|release|licen[cs]e|readme|notice|cmake(?:output|error)|todo)"
+)
+"""Beginnings of file names that quote errors without being logs."""
+
+
+@dataclass(frozen=True, eq=False)
+class LogFile:
+    """A log with everything the readers found in it.
+
+    Attributes:
+        artefact: the file.
+        text: its lines.
+        tool: what ST's tools say.
+        uart: what a firmware says.
+        driver: what an NPU driver says.
+        faults: processor faults.
+        snapshots: NPU register dumps.
+        records: runs with their outcome.
+    """
+
+    artefact: Artefact
+    text: LogText
+    tool: ToolLog
+    uart: UartLog
+    driver: DriverLog
+    faults: tuple[FaultDump, ...]
+    snapshots: tuple[Snapshot, ...]
+    records: tuple[RunRecord, ...]
+
+    def at(self, line: int | Line, note: str = "") -> Evidence:
+        """Evidence for a line of the log."""
+        number = line if isinstance(line, int) else line.number
+        return self.artefact.at(number, self.text.line(number).text, note=note)
+
+
+def logs_of(project: Project) -> tuple[LogFile, ...]:
+    """Every file of a project that is a log, a text report or a table of runs."""
+    return project.once("log files", lambda: tuple(_read(project)))
+
+
+def _read(project: Project) -> Iterator[LogFile]:
+    for item in project.of(Kind.LOG, Kind.LINUX_LOG, Kind.ST_REPORT, Kind.TEXT, Kind.JSON):
+        name = item.path.name.lower()
+        if name.endswith(_PROSE) or _NOTES.match(name):
+            continue
+        sure = item.kind in (Kind.LINUX_LOG, Kind.ST_REPORT) or (
+            item.kind is Kind.LOG and not name.endswith(".txt")
+        )
+        table = name.endswith(_TABLES)
+        if item.kind is Kind.JSON and not table:
+            continue
+        try:
+            text = read_log(item.path)
+        except OSError:
+            continue
+        if text.binary or not text.text:
+            continue
+        kernel = item.kind is Kind.LINUX_LOG
+        tool = ToolLog() if kernel else read_tool_log(text)
+        # a report of the tools speaks of no stages and drivers; a kernel log of no tools and stages
+        driver = DriverLog((), ()) if tool.version else read_driver_log(text)
+        silent = kernel or bool(tool.version)
+        log = LogFile(
+            item,
+            text,
+            tool,
+            UartLog((), (), (), (), None) if silent else read_uart_log(text),
+            driver,
+            read_faults(text),
+            read_snapshots(text),
+            records_of_table(text) or records_of_log(text, driver),
+        )
+        if sure or table or _speaks(log):
+            yield log
+
+
+def _speaks(log: LogFile) -> bool:
+    """Whether a plain text file is a log: prose may quote an error, a log has its structure."""
+    tool = log.tool
+    structured = tool.version or tool.compiler or tool.pools or tool.epoch_counts or tool.metrics
+    dumped = any(len(fault.registers) >= 2 for fault in log.faults) or log.snapshots
+    timed = sum(event.time is not None for event in log.driver.events) >= 2
+    staged = len(log.uart.stages) >= 3 and len(log.text.starts) < 5000
+    begun = any(
+        log.text.line(message.line).text.lstrip().startswith((message.kind, "Run failed"))
+        for message in tool.messages[:20]
+    )
+    named = any(word in log.artefact.path.name.lower() for word in ("log", "uart", "console"))
+    return bool(structured or dumped or timed or staged or begun or named)

@@ -1,0 +1,1 @@
+"""The explore room: propose choices, run the stages, rank."""
