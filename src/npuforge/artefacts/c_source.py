@@ -387,6 +387,10 @@ class _Reader:
         kind = " ".join(head.split()) + (f" {extra}" if extra and extra not in head else "")
         if re.search(r"\b(?:typedef|extern)\b", kind):
             return
+        whole = self.data[node.start_byte : min(node.end_byte, node.start_byte + 1200)]
+        after = re.search(rb"__attribute__\s*\(\(.*?\)\)", whole.split(b"=", 1)[0], re.DOTALL)
+        if after is not None and "__attribute__" not in kind:
+            kind += " " + " ".join(after[0].decode("utf-8", "replace").split())
         for item in declarators:
             value = item.child_by_field_name("value") if item.type == "init_declarator" else None
             inner = item.child_by_field_name("declarator") if value is not None else item

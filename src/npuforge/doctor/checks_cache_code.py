@@ -201,7 +201,7 @@ def _variable(
     sources: Sources, source: Source, function: Function | None, text: str
 ) -> Variable | None:
     """The array whose start an argument is; ``None`` for pointers, elements and unknown names."""
-    if "+" in text or re.search(r"\[(?!0\])", text):
+    if "+" in text or ("[" in text and not re.search(r"&\s*\w+\s*\[0\]", text)):
         return None
     name = base_of(text)
     found = [

@@ -14,7 +14,7 @@ from npuforge.artefacts.recognise import Kind
 from npuforge.artefacts.text import line_of
 from npuforge.doctor.checks_memory import OFF_AT_RESET, scripts
 from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Rule
-from npuforge.doctor.network_facts import networks_of
+from npuforge.doctor.network_facts import NetworkFacts, networks_of
 from npuforge.doctor.project import Artefact, Project
 from npuforge.doctor.sources import Sources, sources_of
 from npuforge.doctor.stm32n6 import APPLICATION_SLOT, FSBL_ZONE, bank_of, secure
@@ -22,7 +22,7 @@ from npuforge.errors import ModelError
 from npuforge.vocab import Severity
 
 OVERLAP = Rule("K01-overlap", Severity.ERROR, cases=("C27", "C05"), rank=5)
-STACK = Rule("K01-stack-in-pool", Severity.ERROR, Confidence.MEDIUM, cases=("C05",), rank=6)
+STACK = Rule("K01-stack-in-pool", Severity.WARNING, Confidence.MEDIUM, cases=("C05",), rank=6)
 FSBL = Rule("K01-fsbl-zone", Severity.INFO, cases=("C03",))
 NOLOAD = Rule("K01-noload-context", Severity.ERROR, cases=("A34",), rank=10)
 FRAME = Rule("K01-frame-over-code", Severity.WARNING, cases=("C26",), rank=10)
@@ -66,6 +66,8 @@ def images_of(project: Project) -> list[tuple[Artefact, Image]]:
 
 def _binary(project: Project) -> Iterator[tuple[Artefact, Image]]:
     for item in project.of(Kind.ELF):
+        if re.search(r"stldr|loader|fsbl", item.name, re.IGNORECASE):
+            continue
         try:
             yield item, read_elf(project.data(item), item.name)
         except ModelError as error:
@@ -122,6 +124,8 @@ def _stack(project: Project) -> Iterator[Finding]:
             continue
         size = script.symbols.get("_Min_Stack_Size", 0x400)
         for facts in networks_of(project):
+            if not _belongs(project, item, facts):
+                continue
             for start, end, name in facts.touched:
                 if start < top and top - size < end and bank_of(start) is not None:
                     line = next((p.line for p in facts.pools if p.name == name), None)
@@ -130,6 +134,20 @@ def _stack(project: Project) -> Iterator[Finding]:
                         facts.artefact.at(line, name, start),
                         top=f"{top:#010x}", pool=name or f"{start:#010x}",
                     )  # fmt: skip
+
+
+def _belongs(project: Project, script: Artefact, facts: NetworkFacts) -> bool:
+    """Whether a network can be part of the program of a linker script: same board, and used."""
+    boards = ("nucleo", "dk")
+    for board, other in zip(boards, reversed(boards), strict=True):
+        here = re.search(rf"(?:^|[/_-]){board}", script.name, re.IGNORECASE)
+        if here and re.search(rf"[/_-]{other}[/_-]", f"/{facts.artefact.name}", re.IGNORECASE):
+            return False
+    used = re.compile(
+        rf"\b(?:NN_Instance_|NN_Interface_|stai_){facts.name}\b|stai_{facts.name}_|"
+        rf"NN_INSTANCE\w*\s*\(\s*{facts.name}\b"
+    )
+    return sources_of(project).text_mentions(used)
 
 
 def _zone(project: Project) -> Iterator[Finding]:
@@ -381,7 +399,7 @@ def _raw(project: Project, placed: list[Placed]) -> Iterator[Finding]:
     sources = sources_of(project)
     for item in project.of(Kind.RAW_IMAGE, Kind.IHEX):
         match = re.search(r"atonbuf\.(AXISRAM[2-6]|npuRAM[3-6]|cpuRAM2)\.", item.path.name)
-        if match is None:
+        if match is None or not item.size:
             continue
         for facts in networks_of(project):
             pool = next((p for p in facts.pools if match[1] in (p.postfix, p.name)), None)
@@ -406,7 +424,7 @@ def _signing(project: Project) -> Iterator[Finding]:
             continue
         if header.reset is not None and not header.aligned:
             yield HEADER.at(
-                item.at(None, f"+0x70 = {header.entry:#010x}", header.entry),
+                item.at(None, f"entry point {header.entry:#010x}", header.entry),
                 entry=f"{header.entry:#010x}", reset=f"{header.reset:#010x}",
             )  # fmt: skip
     for item in project.of(Kind.BUILD, Kind.SCRIPT):

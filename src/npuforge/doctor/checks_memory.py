@@ -62,10 +62,22 @@ def _regions(project: Project) -> Iterator[Finding]:
         return
     for item, script in ours:
         for region in script.regions.values():
-            yield from _region(item, script, region)
+            yield from _region(project, item, script, region)
 
 
-def _region(item: Artefact, script: LinkerScript, region: Region) -> Iterator[Finding]:
+def _boot_powers(project: Project, bank: str) -> bool:
+    """Whether a boot stage in the project switches a bank on before the application starts."""
+    clock = re.compile(rf"{bank}_MEM_CLK_ENABLE|RAMCFG_SRAM{bank[-1]}_AXI")
+    return any(
+        _BOOT.search(item.name) and clock.search(project.text(item))
+        for item in project.of(Kind.C_SOURCE)
+        if not VENDOR.search(item.name)
+    )
+
+
+def _region(
+    project: Project, item: Artefact, script: LinkerScript, region: Region
+) -> Iterator[Finding]:
     if region.origin is None or region.end is None or region.end <= region.origin:
         return
     gap = first_gap(region.origin, region.end)
@@ -81,6 +93,8 @@ def _region(item: Artefact, script: LinkerScript, region: Region) -> Iterator[Fi
     banks = banks_of(region.origin, region.end)
     off = next((bank for bank in banks if bank.needs_power), None)
     if off is None or banks[0].needs_power:
+        return
+    if _boot_powers(project, off.name):
         return
     stack = next((script.symbols[n] for n in _STACK_TOPS if n in script.symbols), None)
     in_off = stack is not None and (bank_of(stack - 8) or banks[0]).needs_power

@@ -456,6 +456,9 @@ def _same_tree(a: str, b: str) -> bool:
     return a.rpartition("/")[0].split("/")[:2] == b.rpartition("/")[0].split("/")[:2]
 
 
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+
+
 def _modules(project: Project, sources: Sources) -> Iterator[Finding]:
     off = re.compile(
         r"^[ \t]*/\*[ \t]*#define[ \t]+HAL_(CACHEAXI|XSPI|RAMCFG|RIF)_MODULE_ENABLED", re.M
@@ -473,9 +476,12 @@ def _modules(project: Project, sources: Sources) -> Iterator[Finding]:
             for source in sources.files:
                 if not source.artefact.name.startswith(folder):
                     continue
-                hit = use.search(project.text(source.artefact))
+                body = _COMMENT.sub(
+                    lambda m: "\n" * m[0].count("\n"), project.text(source.artefact)
+                )
+                hit = use.search(body)
                 if hit and source.artefact.kind is Kind.C_SOURCE:
-                    line = line_of(project.text(source.artefact), hit.start())
+                    line = line_of(body, hit.start())
                     yield HAL_MODULE.at(
                         item.at(line_of(text, match.start()), match[0]),
                         source.at(line, hit[0]), module=module,

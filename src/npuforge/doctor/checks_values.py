@@ -86,7 +86,7 @@ def _same_names(project: Project) -> Iterator[Finding]:
 
 
 def _dummy(project: Project) -> Iterator[Finding]:
-    values: dict[str, dict[str, Evidence]] = {}
+    values: dict[tuple[str, str], dict[str, Evidence]] = {}
     for item in project.of(Kind.C_HEADER, Kind.C_SOURCE):
         if VENDOR.search(item.name):
             continue
@@ -95,8 +95,12 @@ def _dummy(project: Project) -> Iterator[Finding]:
             project.text(item), re.MULTILINE,
         ):  # fmt: skip
             line = line_of(project.text(item), match.start())
-            values.setdefault(match[1], {}).setdefault(match[2], item.at(line, match[0]))
-    for name, found in values.items():
+            part = re.match(
+                r"mx\w+?_|aps\w+?_|mt\d\w+?_|is25\w+?_|w\d+\w+?_", item.path.name.lower()
+            )
+            key = (part[0] if part else "", match[1])
+            values.setdefault(key, {}).setdefault(match[2], item.at(line, match[0]))
+    for (_, name), found in values.items():
         if len(found) > 1:
             yield DUMMY.at(*found.values(), name=name, values=", ".join(sorted(found)))
 
