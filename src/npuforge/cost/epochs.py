@@ -102,7 +102,11 @@ class _Group:
 
 
 def epoch_works(
-    graph: Graph, placements: Sequence[NpuPlacement], compiler: Compiler
+    graph: Graph,
+    placements: Sequence[NpuPlacement],
+    compiler: Compiler,
+    *,
+    aligned: bool = False,
 ) -> tuple[EpochWork, ...]:
     """The epochs of a network in execution order of their leading nodes.
 
@@ -110,8 +114,11 @@ def epoch_works(
         graph: the network.
         placements: one a node, as `map_to_npu` gives them.
         compiler: rules of the release that compiles it.
+        aligned: take every zero point as one that 8x8-bit mode handles.
     """
-    return tuple(_work(graph, group, compiler) for group in _groups(graph, placements, compiler))
+    return tuple(
+        _work(graph, group, compiler, aligned) for group in _groups(graph, placements, compiler)
+    )
 
 
 def _groups(graph: Graph, placements: Sequence[NpuPlacement], compiler: Compiler) -> list[_Group]:
@@ -260,7 +267,7 @@ def is_wide(graph: Graph, node: Node) -> bool:
     return source is not None and source.z not in (-128, 0)
 
 
-def _work(graph: Graph, group: _Group, compiler: Compiler) -> EpochWork:
+def _work(graph: Graph, group: _Group, compiler: Compiler, aligned: bool) -> EpochWork:
     lead = group.nodes[0]
     inside = {name for node in group.nodes for name in node.outputs}
     read, written, flash = 0, 0, 0
@@ -281,7 +288,8 @@ def _work(graph: Graph, group: _Group, compiler: Compiler) -> EpochWork:
             largest = max(largest, tensor.size)
             side = max(side, tensor.size)
             written += tensor.nbytes if tensor.name == group.tail or node is group.nodes[-1] else 0
-    shape = _convolution(graph, lead, compiler)
+    wide = is_wide(graph, lead) and not aligned
+    shape = _convolution(graph, lead, compiler, wide)
     return EpochWork(
         nodes=tuple(node.name for node in group.nodes),
         op=lead.op,
@@ -297,7 +305,7 @@ def _work(graph: Graph, group: _Group, compiler: Compiler) -> EpochWork:
         elements=largest,
         moved_bytes=read + written,
         macs=sum(macs(graph, node) for node in group.nodes),
-        wide=is_wide(graph, lead),
+        wide=wide,
         tensors=_tensors(graph, group, inside),
         is_float=_is_float(graph, lead),
     )
@@ -330,7 +338,7 @@ class _Convolution:
     drain: float = 0.0
 
 
-def _convolution(graph: Graph, node: Node, compiler: Compiler) -> _Convolution | None:
+def _convolution(graph: Graph, node: Node, compiler: Compiler, wide: bool) -> _Convolution | None:
     """Streams of a convolution; None for other operators.
 
     max(input re-reads / (units * depth), outputs, kernel bytes / depth): the formula that
@@ -346,7 +354,6 @@ def _convolution(graph: Graph, node: Node, compiler: Compiler) -> _Convolution |
     channels = min(count, COEFFICIENTS) if count <= COEFFICIENTS else 0
     streamed = 0 if channels else out.size
     flash = weights.nbytes + (0 if channels else count * STREAMED_BYTES)
-    wide = is_wide(graph, node)
     if node.op == "fully_connected":
         inputs = weights.shape[1]
         rows = max(1, graph.tensor(node.inputs[0]).size // max(inputs, 1))

@@ -113,10 +113,10 @@ def npu_cost(
     used = calibration or load_calibration()
     works = epoch_works(graph, placements, compiler_rules(release))
     where = residence or place_activations(graph, works)
-    return _cost(works, where, point, used, release, controller)
+    return cost_of_works(works, where, point, used, release, controller)
 
 
-def _cost(
+def cost_of_works(
     works: Sequence[EpochWork],
     where: Residence,
     point: OperatingPoint,
@@ -124,6 +124,7 @@ def _cost(
     release: str,
     controller: bool,
 ) -> NpuCost:
+    """The same for epochs that are known: what-if questions change them and ask again."""
     table = columns(works, where, point, calibration, release, controller)
     total, parts = epoch_times(table, calibration.constants)
     milliseconds = (total / 1e3).tolist()

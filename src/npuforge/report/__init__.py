@@ -8,6 +8,11 @@ from npuforge.report.bundle import (
     write_bundle,
     write_file,
 )
+from npuforge.report.cost_documents import (
+    comparison_document,
+    exploration_document,
+    model_cost_document,
+)
 from npuforge.report.documents import (
     SCHEMAS,
     analysis_document,
@@ -35,7 +40,9 @@ __all__ = [
     "boards_document",
     "check_document",
     "check_writable",
+    "comparison_document",
     "cost_document",
+    "exploration_document",
     "graph_document",
     "html_report",
     "human_bytes",
@@ -43,6 +50,7 @@ __all__ = [
     "json_bytes",
     "mapping_document",
     "memory_document",
+    "model_cost_document",
     "models_document",
     "new_folder",
     "npu_document",
