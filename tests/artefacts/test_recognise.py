@@ -23,6 +23,9 @@ CASES = [
     ("Makefile", b"all:\n", Kind.BUILD),
     ("boot.txt", b"[   12.345678] galcore: boot\n", Kind.LINUX_LOG),
     ("uart.txt", b"hello\n", Kind.LOG),
+    ("boot.log.1", b"NPU init\n", Kind.LOG),
+    ("network.c.aed", b"# error mismatch, LL_ATON\n", Kind.OTHER),
+    ("log_mel.dot", b"digraph {}\n", Kind.OTHER),
     ("network_generate_report.txt", b"ST Edge AI Core v4.0.0\n", Kind.ST_REPORT),
     ("firmware.out.txt", b"Memory Configuration\n\nName", Kind.MAP),
 ]

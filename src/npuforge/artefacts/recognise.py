@@ -58,6 +58,8 @@ _NAMES = {
     "prj.conf": Kind.BUILD, ".config": Kind.BUILD, ".cproject": Kind.BUILD,
     "cmakepresets.json": Kind.BUILD,
 }  # fmt: skip
+_LOG_SUFFIXES = ("", ".log", ".txt", ".out", ".err", ".cap", ".trace", ".capture")
+_DRAWINGS = (".dot", ".gv", ".svg", ".css")
 _BOOT_MAGIC = b"STM2"
 _NETWORK = re.compile(rb"EpochBlock_ItemTypeDef|LL_ATON_VERSION_MAJOR|LL_ATON_EB_")
 _REPORT = re.compile(
@@ -147,8 +149,8 @@ def _text_kind(name: str, head: bytes) -> Kind:
         return Kind.MAP
     if _LD.search(head):
         return Kind.LINKER_SCRIPT
-    if "log" in name or "uart" in name or "console" in name or _LOGLINE.search(head):
-        return (
-            Kind.LOG if not name.endswith((".md", ".rst", ".html", ".xml", ".svg")) else Kind.TEXT
-        )
-    return Kind.TEXT
+    suffix = Path(name).suffix
+    named = suffix in _LOG_SUFFIXES or re.fullmatch(r"\.\d+", suffix)
+    if named and (re.search(r"log|uart|console", name) or _LOGLINE.search(head)):
+        return Kind.LOG
+    return Kind.OTHER if suffix in _DRAWINGS or ".c." in name else Kind.TEXT
