@@ -36,6 +36,11 @@ def test_kinds(name: str, head: bytes, kind: Kind) -> None:
     assert recognise(Path(name), head, len(head)) is kind
 
 
+@pytest.mark.parametrize("name", ["main.d", "app.ewp", "main.su", "app.launch", "graph.dot"])
+def test_build_files_are_no_logs(name: str) -> None:
+    assert recognise(Path(name), b"[00:00:01] reset\nreset\nHardFault\n", 34) is Kind.OTHER
+
+
 def test_encodings() -> None:
     assert decode("缓存".encode("gb18030")) == "缓存"
     assert decode("缓存".encode()) == "缓存"

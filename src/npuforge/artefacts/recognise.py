@@ -59,7 +59,13 @@ _NAMES = {
     "cmakepresets.json": Kind.BUILD,
 }  # fmt: skip
 _LOG_SUFFIXES = ("", ".log", ".txt", ".out", ".err", ".cap", ".trace", ".capture")
-_DRAWINGS = (".dot", ".gv", ".svg", ".css")
+# drawings, and what build tools write: neither is anything a board said
+_NO_SPEECH = frozenset(
+    (
+        *(".dot", ".gv", ".svg", ".css", ".d", ".su", ".cyclo", ".ninja", ".ewp", ".ewd", ".ewt"),
+        *(".eww", ".uvprojx", ".uvoptx", ".launch"),
+    )
+)
 _BOOT_MAGIC = b"STM2"
 _NETWORK = re.compile(rb"EpochBlock_ItemTypeDef|LL_ATON_VERSION_MAJOR|LL_ATON_EB_")
 _REPORT = re.compile(
@@ -153,4 +159,4 @@ def _text_kind(name: str, head: bytes) -> Kind:
     named = suffix in _LOG_SUFFIXES or re.fullmatch(r"\.\d+", suffix)
     if named and (re.search(r"log|uart|console", name) or _LOGLINE.search(head)):
         return Kind.LOG
-    return Kind.OTHER if suffix in _DRAWINGS or ".c." in name else Kind.TEXT
+    return Kind.OTHER if suffix in _NO_SPEECH or ".c." in name else Kind.TEXT
