@@ -85,30 +85,31 @@ NF_INLINE void depthwise(const nf_view *x, const uint8_t *weights, const int32_t
 #define FLOAT_RESCALE(v, p)                                                                        \
     {NULL, NULL, (const float *)(v)[3].data, NULL, (p)->out_offset, (p)->act_min, (p)->act_max}
 
-#define INT8_KERNELS(body, prefix)                                                                 \
+/* `family`: the kernel whose parameters `body` takes */
+#define INT8_KERNELS(body, prefix, family)                                                         \
     void nf_##prefix##_s8(const nf_view *v, const void *params)                                    \
     {                                                                                              \
-        const nf_params_conv2d_s8 *p = params;                                                     \
+        const nf_params_##family##_s8 *p = params;                                                 \
         const rescale r = FIXED_RESCALE(v, p);                                                     \
         body(&v[0], v[1].data, (const int32_t *)v[2].data, &v[5], p, &r, 0, 0);                    \
     }                                                                                              \
     void nf_##prefix##_s8_f32scale(const nf_view *v, const void *params)                           \
     {                                                                                              \
-        const nf_params_conv2d_s8 *p = params;                                                     \
+        const nf_params_##family##_s8 *p = params;                                                 \
         const rescale r = FLOAT_RESCALE(v, p);                                                     \
         body(&v[0], v[1].data, (const int32_t *)v[2].data, &v[4], p, &r, 0, 0);                    \
     }                                                                                              \
     /* the parameters begin like those of the int8 kernel */                                       \
     void nf_##prefix##_u8(const nf_view *v, const void *params)                                    \
     {                                                                                              \
-        const nf_params_conv2d_s8 *p = params;                                                     \
-        const nf_params_conv2d_u8 *u = params;                                                     \
+        const nf_params_##family##_s8 *p = params;                                                 \
+        const nf_params_##family##_u8 *u = params;                                                 \
         const rescale r = FIXED_RESCALE(v, p);                                                     \
         body(&v[0], v[1].data, (const int32_t *)v[2].data, &v[5], p, &r, 1, u->weight_offset);     \
     }
 
-INT8_KERNELS(conv2d, conv2d)
-INT8_KERNELS(depthwise, depthwise_conv2d)
+INT8_KERNELS(conv2d, conv2d, conv2d)
+INT8_KERNELS(depthwise, depthwise_conv2d, conv2d)
 
 /* The same loops on other types: `product(a, b)` of an input and a weight element is summed up to
  * `store(dst, acc, o)`. */
@@ -200,29 +201,7 @@ NF_INLINE void transpose_conv(const nf_view *x, const uint8_t *weights, const in
             }
 }
 
-void nf_transpose_conv2d_s8(const nf_view *v, const void *params)
-{
-    const nf_params_transpose_conv2d_s8 *p = params;
-    const rescale r = FIXED_RESCALE(v, p);
-    transpose_conv(&v[0], v[1].data, (const int32_t *)v[2].data, &v[5], p, &r, 0, 0);
-}
-
-/* the parameters begin like those of the int8 kernel */
-void nf_transpose_conv2d_u8(const nf_view *v, const void *params)
-{
-    const nf_params_transpose_conv2d_s8 *p = params;
-    const nf_params_transpose_conv2d_u8 *u = params;
-    const rescale r = FIXED_RESCALE(v, p);
-    transpose_conv(&v[0], v[1].data, (const int32_t *)v[2].data, &v[5], p, &r, 1,
-                   u->weight_offset);
-}
-
-void nf_transpose_conv2d_s8_f32scale(const nf_view *v, const void *params)
-{
-    const nf_params_transpose_conv2d_s8 *p = params;
-    const rescale r = FLOAT_RESCALE(v, p);
-    transpose_conv(&v[0], v[1].data, (const int32_t *)v[2].data, &v[4], p, &r, 0, 0);
-}
+INT8_KERNELS(transpose_conv, transpose_conv2d, transpose_conv2d)
 
 /* The same loops on other types, up to `store(dst, acc, o)`. */
 #define TYPED_TRANSPOSED(name, params_type, out, x_type, w_type, acc_type, store)                  \
