@@ -23,11 +23,6 @@ static void widen_repeated(int16_t *to, const uint8_t *from, int32_t count, int3
             *to++ = (int16_t)((int8_t)from[i] + offset);
 }
 
-NF_INLINE int32_t span(int32_t outputs, int32_t stride, int32_t kernel, int32_t dilation)
-{
-    return (outputs - 1) * stride + (kernel - 1) * dilation + 1;
-}
-
 /* What `rows` x `columns` outputs from (oy, ox) on read, into the scratch. Ascending addresses, so
  * that what `widen` writes too much is overwritten. */
 static void fill_band(const nf_prepared *q, const nf_view *x, int32_t n, int32_t oy, int32_t ox,
@@ -37,8 +32,8 @@ static void fill_band(const nf_prepared *q, const nf_view *x, int32_t n, int32_t
     const nf_shape *in = &q->x;
     const int32_t depth = in->c * q->repeat;
     const int32_t top = oy * p->stride_h - p->pad_top, left = ox * p->stride_w - p->pad_left;
-    const int32_t height = span(rows, p->stride_h, p->kernel_h, p->dilation_h);
-    const int32_t width = span(columns, p->stride_w, p->kernel_w, p->dilation_w);
+    const int32_t height = nf_simd_span(rows, p->stride_h, p->kernel_h, p->dilation_h);
+    const int32_t width = nf_simd_span(columns, p->stride_w, p->kernel_w, p->dilation_w);
     const int32_t first = nf_clamp(-left, 0, width);
     const int32_t last = nf_clamp(in->w - left, first, width);
     const V offset = v_set1_16(p->in_offset);

@@ -194,12 +194,6 @@ void pack_channels(Packed &made, const Weights &w, const Lanes &lanes, std::int6
         }
 }
 
-std::int32_t span(std::int64_t outputs, std::int32_t stride, std::int32_t kernel,
-                  std::int32_t dilation)
-{
-    return static_cast<std::int32_t>((outputs - 1) * stride) + (kernel - 1) * dilation + 1;
-}
-
 // The block of outputs made from one band, the band's layout and the runs in it.
 void lay_out(Packed &made, const nf_simd_variant &variant, Form form)
 {
@@ -211,10 +205,11 @@ void lay_out(Packed &made, const nf_simd_variant &variant, Form form)
     // rows between those that a strided window reads would be converted for nothing
     const bool gaps = p.stride_h > (p.kernel_h - 1) * p.dilation_h + 1;
     q.rows = gaps ? 1 : std::max(std::min(height, NF_SIMD_PIXELS / q.columns), 1);
-    auto pitch = [&] { return span(q.columns, p.stride_w, p.kernel_w, p.dilation_w) * depth; };
+    auto pitch = [&] {
+        return nf_simd_span(q.columns, p.stride_w, p.kernel_w, p.dilation_w) * depth;
+    };
     auto elements = [&] {
-        return static_cast<std::int64_t>(span(q.rows, p.stride_h, p.kernel_h, p.dilation_h)) *
-               pitch();
+        return std::int64_t(nf_simd_span(q.rows, p.stride_h, p.kernel_h, p.dilation_h)) * pitch();
     };
     while (q.rows > 1 && elements() > kBandElements)
         q.rows = (q.rows + 1) / 2;

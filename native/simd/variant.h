@@ -15,6 +15,13 @@ extern "C" {
 /* Most outputs of one channel that are computed from one band of the input. */
 #define NF_SIMD_PIXELS 256
 
+/* Input pixels along one axis that `outputs` neighbours read together. */
+static inline int32_t nf_simd_span(int64_t outputs, int32_t stride, int32_t kernel,
+                                   int32_t dilation)
+{
+    return (int32_t)((outputs - 1) * stride) + (kernel - 1) * dilation + 1;
+}
+
 /* How accumulators become bytes. NF_SIMD_FIXED is nf_requantize in general; NF_SIMD_FIXED_RIGHT the
  * same where every shift goes right and twice an accumulator fits 32 bits: weights and bias are
  * packed doubled then. */
@@ -74,7 +81,8 @@ typedef struct nf_prepared_binary {
  * int16, where a block is 2 * lanes channels in `order`, or `lanes` in natural order when no more
  * are left; depthwise weights as [block][pair of taps][2 * lanes channels in `order`][2].
  * `lone_product` is a fully connected layer of one row with weights as they are. `transposed` takes
- * an nf_prepared_parts, `add` and `mul` an nf_prepared_binary, `mean` and `max_pool` the parameters of the portable kernel. */
+ * an nf_prepared_parts, `add` and `mul` an nf_prepared_binary, `mean` and `max_pool` the parameters
+ * of the portable kernel. */
 typedef struct nf_simd_variant {
     const char *name;
     int32_t lanes, group;
