@@ -147,17 +147,14 @@ class _Code:
 class _Reader:
     def __init__(self, content: bytes, path: str) -> None:
         self._path = path
-        self._size = len(content)
-        self._buffer = Buffer(content)
-        self._root = self._buffer.root()
+        self._root = Buffer(content).root()
 
     def _damaged(self, reason: str) -> ModelError:
         return ModelError("IMP-004", path=self._path, reason=reason)
 
     def _tables(self, table: Table, field: int, limit: int, what: str) -> list[Table]:
-        # a vector of offsets takes four bytes an entry, so a longer one cannot be in the file
-        count = table.count(field, 4)
-        if count > min(limit, self._size // 4):
+        count = table.table_count(field)
+        if count > limit:
             raise self._damaged(f"{count} {what}")
         return table.tables(field)
 

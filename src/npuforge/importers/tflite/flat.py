@@ -117,9 +117,9 @@ class Table:
             raise ValueError(f"vector of {count} at {at} leaves the file")
         return at, count
 
-    def count(self, field: int, element: int) -> int:
-        """Elements of a vector, 0 when it is absent."""
-        return self._vector(field, element)[1]
+    def table_count(self, field: int) -> int:
+        """Entries of a vector of tables, 0 when it is absent; four bytes of the file each."""
+        return self._vector(field, 4)[1]
 
     def tables(self, field: int) -> list[Table]:
         """A vector of tables."""
