@@ -334,21 +334,15 @@ def _product(
     require_types(node, (DType.INT8, DType.INT16), a, b, y)
     if not a.dtype is b.dtype is y.dtype or (is_qlinear(node) and y.dtype is DType.INT16):
         raise refuse_type(node, b if a.dtype is y.dtype else a)
-    multiplier, shift = quantize_multiplier(float(_tensor_factor(a, b, y)[0]))
-    if y.dtype is DType.INT16:
-        wide: Params = {"depth": depth, "multiplier": multiplier, "shift": shift}
-        return KernelCall("matmul_s16", args, wide)
-    params: Params = {
-        "depth": depth,
-        "a_offset": -a.quant.z,
-        "b_offset": -b.quant.z,
-        "out_offset": y.quant.z,
-    }
+    params: Params = {"depth": depth}
+    if y.dtype is DType.INT8:
+        params |= {"a_offset": -a.quant.z, "b_offset": -b.quant.z, "out_offset": y.quant.z}
     if is_qlinear(node):
         params["scale"] = float(a.quant.s * b.quant.s / y.quant.s)
         return KernelCall("matmul_s8_f32scale", args, params)
-    params |= {"multiplier": multiplier, "shift": shift}
-    return KernelCall("matmul_s8", args, params)
+    factor = float(_tensor_factor(a, b, y)[0])
+    params["multiplier"], params["shift"] = quantize_multiplier(factor)
+    return KernelCall("matmul_s8" if y.dtype is DType.INT8 else "matmul_s16", args, params)
 
 
 def _leading(lead: Shape) -> tuple[int, int]:
