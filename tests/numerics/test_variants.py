@@ -30,25 +30,28 @@ def scaling(rng: np.random.Generator, kind: str, outputs: int, wild: bool) -> li
 
 
 def both(
-    kernel: str, x: np.ndarray, x_view: View, constants: list[np.ndarray], y_view: View,
+    kernel: str, inputs: list[tuple[np.ndarray, View]], constants: list[np.ndarray], y: View,
     params: dict[str, int | float], expect_variant: bool = True,
 ) -> None:  # fmt: skip
     """Run a step with the portable kernel and with each variant; compare all output memory."""
     pool = ConstantPool()
-    operands = [PlacedOperand(1, 0, x_view)]
+    operands = [PlacedOperand(1 + i, view.offset, view) for i, (_, view) in enumerate(inputs)]
     for data in constants:
         view = View.dense((data.size,), data.dtype.itemsize)
         operands.append(PlacedOperand(0, pool.add(data), view))
-    operands.append(PlacedOperand(2, 0, y_view))
+    result = 1 + len(inputs)
+    operands.append(PlacedOperand(result, y.offset, y))
     step = PlacedStep(kernel, 0, tuple(operands), params)
+    sizes = [x.nbytes for x, _ in inputs] + [y.offset + y.extent + 8]
     results = []
     for variant in ("portable", *VARIANTS):
-        program = build_program([step], pool.image(), [x.nbytes, y_view.extent + 8], variant)
+        program = build_program([step], pool.image(), sizes, variant)
         assert program.variants == [variant if expect_variant else "portable"]
-        program.space(1)[:] = x.reshape(-1).view(np.uint8)
-        program.space(2)[:] = 0xA5
+        for i, (x, _) in enumerate(inputs):
+            program.space(1 + i)[:] = x.reshape(-1).view(np.uint8)
+        program.space(result)[:] = 0xA5
         program.run(0, 1)
-        results.append(program.space(2).copy())
+        results.append(program.space(result).copy())
     for variant, got in zip(VARIANTS, results[1:], strict=True):
         assert np.array_equal(got, results[0]), variant
 
@@ -117,7 +120,8 @@ def convolution(
     x = values((batch, last - first, w, c + gap))
     x_view = View(batch, h, w, c, (last - first) * w * (c + gap), w * (c + gap), c + gap, 1, first,
                   last, 0, w, 0, 1)  # fmt: skip
-    both(prefix + kind, x, x_view, [weights, bias, *scaling(rng, kind, o, wild)], y_view, params)
+    constants = [weights, bias, *scaling(rng, kind, o, wild)]
+    both(prefix + kind, [(x, x_view)], constants, y_view, params)
 
 
 @given(
@@ -142,7 +146,7 @@ def test_transposed_convolutions(
         "pad_left": pads[1], "in_offset": -zero, "out_offset": zero, "act_min": -128,
         "act_max": 127,
     }  # fmt: skip
-    both("transpose_conv2d_s8" + kind, x, View.dense(x.shape, 1),
+    both("transpose_conv2d_s8" + kind, [(x, View.dense(x.shape, 1))],
          [weights, bias, *scaling(rng, kind, o, wild)], View.dense((2, rows, columns, o), 1),
          params)  # fmt: skip
 
@@ -167,15 +171,16 @@ def test_fully_connected(
     constants = [weights, bias, *scaling(rng, kind, outputs, wild)]
     y_view = View.strided((1, 1, rows, outputs), (0, 0, outputs, 1), 1)
     kernel = "fully_connected_s8" + kind
-    both(kernel, x, View.dense(x.shape, 1), constants, y_view, params)
+    both(kernel, [(x, View.dense(x.shape, 1))], constants, y_view, params)
     params["weight_offset"] = 1
-    both(kernel, x, View.dense(x.shape, 1), constants, y_view, params, expect_variant=False)
+    both(kernel, [(x, View.dense(x.shape, 1))], constants, y_view, params, expect_variant=False)
 
 
 def test_ties_of_both_roundings() -> None:
     """Accumulators around every half step of a shift, both signs, as bias of empty products."""
     bias = np.concatenate([np.arange(-600, 600), [-(1 << 31), (1 << 31) - 1]]).astype(np.int32)
-    x, weights = np.zeros((1, 1), np.int8), np.zeros((bias.size, 1), np.int8)
+    inputs = [(np.zeros((1, 1), np.int8), View.dense((1, 1), 1))]
+    weights = np.zeros((bias.size, 1), np.int8)
     params: dict[str, int | float] = {
         "rows": 1, "depth": 1, "in_offset": 0, "weight_offset": 0, "out_offset": 0,
         "act_min": -128, "act_max": 127,
@@ -183,12 +188,11 @@ def test_ties_of_both_roundings() -> None:
     y_view = View.strided((1, 1, 1, bias.size), (0, 0, bias.size, 1), 1)
     for shift in range(-31, 9):
         scales = [np.full(bias.size, 1 << 30, np.int32), np.full(bias.size, shift, np.int32)]
-        both("fully_connected_s8", x, View.dense((1, 1), 1), [weights, bias, *scales], y_view,
-             params)  # fmt: skip
+        both("fully_connected_s8", inputs, [weights, bias, *scales], y_view, params)
     for step in (0.5, 0.25, 0.1):
         for kind, dtype in (("_f32scale", np.float32), ("_f64scale", np.float64)):
-            both("fully_connected_s8" + kind, x, View.dense((1, 1), 1),
-                 [weights, bias, np.full(bias.size, step, dtype)], y_view, params)  # fmt: skip
+            constants = [weights, bias, np.full(bias.size, step, dtype)]
+            both("fully_connected_s8" + kind, inputs, constants, y_view, params)
 
 
 def test_choice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.numerics.test_runtime import conv_cases
-from tests.numerics.test_variants import VARIANTS
+from tests.numerics.test_variants import both
 
-from npuforge.numerics import PlacedOperand, PlacedStep, View, build_program
+from npuforge.numerics import View
 
 SHAPES = st.tuples(
     st.integers(1, 2), st.integers(1, 4), st.integers(1, 5), st.sampled_from((1, 3, 8, 16, 17, 40))
@@ -18,28 +18,6 @@ SHAPES = st.tuples(
 ZEROS = st.integers(-128, 127)
 SHIFTS = st.integers(-12, 0)
 MULTIPLIERS = st.one_of(st.just(0), st.just(1 << 30), st.integers(1 << 30, (1 << 31) - 1))
-
-
-def equal(
-    kernel: str, inputs: list[tuple[np.ndarray, View]], y: View, params: dict[str, int | float],
-    expect_variant: bool = True,
-) -> None:  # fmt: skip
-    """Run a step with the portable kernel and each variant; compare all output memory."""
-    operands = [PlacedOperand(1 + i, view.offset, view) for i, (_, view) in enumerate(inputs)]
-    operands.append(PlacedOperand(1 + len(inputs), y.offset, y))
-    step = PlacedStep(kernel, 0, tuple(operands), params)
-    sizes = [x.nbytes for x, _ in inputs] + [y.offset + y.extent + 8]
-    results = []
-    for variant in ("portable", *VARIANTS):
-        program = build_program([step], np.zeros(0, np.uint8), sizes, variant)
-        assert program.variants == [variant if expect_variant else "portable"]
-        for i, (x, _) in enumerate(inputs):
-            program.space(1 + i)[:] = x.reshape(-1).view(np.uint8)
-        program.space(1 + len(inputs))[:] = 0xA5
-        program.run(0, 1)
-        results.append(program.space(1 + len(inputs)).copy())
-    for variant, got in zip(VARIANTS, results[1:], strict=True):
-        assert np.array_equal(got, results[0]), variant
 
 
 def view_of(shape: tuple[int, ...], full: tuple[int, ...]) -> View:
@@ -100,8 +78,8 @@ def test_add(
         "b_sign": sign, "left_shift": left, "out_offset": zeros[2],
         "out_multiplier": multipliers[2], "out_shift": shifts[2], **clamp(low, high),
     }  # fmt: skip
-    equal("add_s8", inputs, y, params)
-    equal("add_s8", inputs, y, {**params, "out_shift": 1}, expect_variant=False)
+    both("add_s8", inputs, [], y, params)
+    both("add_s8", inputs, [], y, {**params, "out_shift": 1}, expect_variant=False)
 
 
 @given(
@@ -117,7 +95,7 @@ def test_mul(
         "a_offset": -zeros[0], "b_offset": -zeros[1], "out_offset": zeros[2],
         "out_multiplier": multiplier, "out_shift": shift, **clamp(low, high),
     }  # fmt: skip
-    equal("mul_s8", inputs, y, params)
+    both("mul_s8", inputs, [], y, params)
 
 
 def test_all_pairs_of_bytes() -> None:
@@ -129,9 +107,9 @@ def test_all_pairs_of_bytes() -> None:
     for shift in range(-10, 1):
         for multiplier in (1 << 30, (1 << 31) - 1, 1518500249):
             ends: dict[str, int | float] = {"out_offset": 3, "act_min": -128, "act_max": 127}
-            equal("mul_s8", inputs, y, {"a_offset": 128, "b_offset": -127, **ends,
+            both("mul_s8", inputs, [], y, {"a_offset": 128, "b_offset": -127, **ends,
                   "out_multiplier": multiplier, "out_shift": shift})  # fmt: skip
-            equal("add_s8", inputs, y, {"a_offset": 1, "a_multiplier": 1 << 30, "a_shift": 0,
+            both("add_s8", inputs, [], y, {"a_offset": 1, "a_multiplier": 1 << 30, "a_shift": 0,
                   "b_offset": -7, "b_multiplier": multiplier, "b_shift": shift, "b_sign": 1,
                   "left_shift": 20, **ends, "out_multiplier": multiplier,
                   "out_shift": shift - 15})  # fmt: skip
@@ -154,7 +132,7 @@ def test_mean(
         "outer": outer, "reduced": reduced, "inner": inner, "in_zero": in_zero,
         "out_zero": out_zero, "multiplier": multiplier, "shift": shift,
     }  # fmt: skip
-    equal("mean_s8", [(x, View.dense(x.shape, 1))], View.dense((outer * inner,), 1), params)
+    both("mean_s8", [(x, View.dense(x.shape, 1))], [], View.dense((outer * inner,), 1), params)
 
 
 @given(conv_cases(), st.integers(1, 40), st.integers(0, 3), ZEROS, ZEROS)
@@ -171,4 +149,4 @@ def test_max_pool(case: dict[str, int], c: int, gap: int, low: int, high: int) -
     }  # fmt: skip
     x = rng.integers(-128, 128, (2, h, w, c + gap)).astype(np.int8)
     x_view = View.strided((2, h, w, c), (h * w * (c + gap), w * (c + gap), c + gap, 1), 1)
-    equal("max_pool2d_s8", [(x, x_view)], View.dense((2, rows, columns, c), 1), params)
+    both("max_pool2d_s8", [(x, x_view)], [], View.dense((2, rows, columns, c), 1), params)
