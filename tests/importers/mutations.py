@@ -1,7 +1,8 @@
-"""Mutations that know the structure of model files: TFLite flatbuffers and ONNX protobufs.
+"""Mutations of model files: of any bytes, and of TFLite flatbuffers and ONNX protobufs.
 
-Random bytes mostly break a file where every reader notices. These change one thing that has a
-meaning: an offset, a vector's length, an index, a dimension, an axis, a scale, a wire length.
+Random bytes mostly break a file where every reader notices. The others know the structure and
+change one thing that has a meaning: an offset, a vector's length, an index, a dimension, an axis, a
+scale, a wire length.
 """
 
 from __future__ import annotations
@@ -20,8 +21,40 @@ NUMBERS = (
     *(-(1 << 31), -(1 << 16), -100, -9, -5, -2, -1, 0, 1, 2, 3, 5, 9, 100, 255, 256, 65535),
     *(65536, 1 << 24, (1 << 30) + 1, (1 << 31) - 1),
 )
+WORDS = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 LONG_NUMBERS = (*NUMBERS, 1 << 32, (1 << 62) + 3, (1 << 63) - 1, -(1 << 63))
 REALS = (0.0, -0.0, -1.0, 1e-45, 1e-38, 1e38, float("inf"), float("-inf"), float("nan"))
+
+
+def mutated_bytes(content: bytes, rng: Rng) -> bytes:
+    """One to eight places changed, doubled, cut or filled, wherever they are."""
+    data = bytearray(content)
+    # structure lies at the ends of these files, weights in the middle: aim at both
+    for _ in range(int(rng.integers(1, 9))):
+        edge = rng.random() < 0.8
+        span = min(len(data), 6000)
+        at = int(rng.integers(0, span)) if edge else int(rng.integers(0, len(data)))
+        if edge and rng.random() < 0.5:
+            at = len(data) - 1 - at
+        kind = rng.integers(0, 6)
+        if kind == 0:
+            data[at] = int(rng.integers(0, 256))
+        elif kind == 1:
+            data[at] ^= 1 << int(rng.integers(0, 8))
+        elif kind == 2:
+            word = WORDS[int(rng.integers(0, len(WORDS)))]
+            data[at : at + 4] = word.to_bytes(4, "little")[: len(data) - at]
+        elif kind == 3:
+            other = int(rng.integers(0, len(data) - 16))
+            data[at : at + 16] = data[other : other + 16][: len(data) - at]
+        elif kind == 4:
+            del data[at : at + int(rng.integers(1, 64))]
+        else:
+            data[at:at] = bytes(int(rng.integers(1, 64)))
+    return bytes(data)
+
+
+# --- TFLite ---
 
 
 @dataclass(frozen=True)

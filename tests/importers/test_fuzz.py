@@ -5,74 +5,15 @@ The mutations run in a child process with a time limit and a limit on its memory
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.importers.trial import survived
 
 ROOT = Path(__file__).parents[2]
 MUTATIONS = 1100
 """For each of the two formats; the bar is 2,000 a run in all."""
-MEMORY = 1 << 30
 SECONDS = 240
-
-CHILD = r"""
-import json, resource, sys, tempfile, warnings
-from pathlib import Path
-import numpy as np
-from npuforge.errors import NpuforgeError
-from npuforge.importers import load_model
-from npuforge.numerics import Executor, random_inputs
-
-warnings.simplefilter("ignore")
-source, count, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-original = source.read_bytes()
-rng = np.random.default_rng(seed)
-WORDS = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF]
-
-def mutate():
-    data = bytearray(original)
-    # structure lies at the ends of these files, weights in the middle: aim at both
-    for _ in range(rng.integers(1, 9)):
-        edge = rng.random() < 0.8
-        span = min(len(data), 6000)
-        at = int(rng.integers(0, span)) if edge else int(rng.integers(0, len(data)))
-        if edge and rng.random() < 0.5:
-            at = len(data) - 1 - at
-        kind = rng.integers(0, 6)
-        if kind == 0:
-            data[at] = int(rng.integers(0, 256))
-        elif kind == 1:
-            data[at] ^= 1 << int(rng.integers(0, 8))
-        elif kind == 2:
-            word = WORDS[int(rng.integers(0, len(WORDS)))]
-            data[at : at + 4] = word.to_bytes(4, "little")[: len(data) - at]
-        elif kind == 3:
-            other = int(rng.integers(0, len(data) - 16))
-            data[at : at + 16] = data[other : other + 16][: len(data) - at]
-        elif kind == 4:
-            del data[at : at + int(rng.integers(1, 64))]
-        else:
-            data[at:at] = bytes(int(rng.integers(1, 64)))
-    return bytes(data)
-
-outcome = {"graphs": 0, "errors": 0}
-with tempfile.TemporaryDirectory() as folder:
-    path = Path(folder) / source.name
-    for _ in range(count):
-        path.write_bytes(mutate())
-        try:
-            graph = load_model(path)
-            if graph.tensors and sum(t.size for t in graph.tensors.values()) < 5_000_000:
-                Executor(graph).run(random_inputs(graph, rng))
-            outcome["graphs"] += 1
-        except NpuforgeError:
-            outcome["errors"] += 1
-outcome["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-print(json.dumps(outcome))
-"""
 
 
 def small_onnx(path: Path) -> Path:
@@ -124,18 +65,5 @@ def test_mutated_files(kind: str, tmp_path: Path) -> None:
         source = ROOT / "examples" / "keyword_spotting" / "keyword_spotting.tflite"
     else:
         source = small_onnx(tmp_path / "small.onnx")
-    child = tmp_path / "child.py"
-    child.write_text(CHILD, encoding="utf-8")
-    result = subprocess.run(
-        [sys.executable, str(child), str(source), str(MUTATIONS), "1"],
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr[-3000:]
-    outcome = json.loads(result.stdout)
-    assert outcome["graphs"] + outcome["errors"] == MUTATIONS
-    assert outcome["errors"] > MUTATIONS // 10
-    assert outcome["graphs"] > 0
-    assert outcome["peak"] < MEMORY
+    outcome = survived("bytes", [source], MUTATIONS, SECONDS, tmp_path, largest=5_000_000)
+    assert outcome.graphs > 0
