@@ -35,6 +35,13 @@ def model_files(*names: str) -> list[Path]:
     return files
 
 
+def every_model() -> list[Path]:
+    """All model files of the measurement data, else those of the examples."""
+    shared = shared_folder()
+    folder = ROOT / "examples" if shared is None else shared / "models"
+    return sorted(p for p in folder.rglob("*") if p.suffix in (".tflite", ".onnx"))
+
+
 @dataclass(frozen=True)
 class Published:
     """A model file and the published rows it stands for: row id to how it matches ("" exact)."""
@@ -72,6 +79,32 @@ def median_seconds(call: Callable[[], object], runs: int) -> float:
         call()
         times.append(time.perf_counter() - begin)
     return statistics.median(times)
+
+
+def least_cpu_seconds(call: Callable[[], object], runs: int) -> float:
+    """Processor time of the fastest of several calls: noise only adds."""
+    times = []
+    for _ in range(runs):
+        begin = time.process_time()
+        call()
+        times.append(time.process_time() - begin)
+    return min(times)
+
+
+def lite_interpreter(model: Path | bytes, *, reference: bool = True) -> Any:
+    """LiteRT on a model file or its content, one thread, ready to be given inputs.
+
+    Args:
+        model: a TFLite file.
+        reference: whether with the reference kernels, else as LiteRT is by default (XNNPACK).
+    """
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    resolver = OpResolverType.BUILTIN_REF if reference else OpResolverType.AUTO
+    source = {"model_content": model} if isinstance(model, bytes) else {"model_path": str(model)}
+    interpreter = Interpreter(**source, num_threads=1, experimental_op_resolver_type=resolver)
+    interpreter.allocate_tensors()
+    return interpreter
 
 
 def arguments(description: str) -> argparse.Namespace:

@@ -11,23 +11,14 @@ what opening a file costs, so the bar of a node holds from 10 nodes on.
 from __future__ import annotations
 
 import statistics
-import time
 from pathlib import Path
 
-from common import ROOT, arguments, report, shared_folder
+from common import arguments, every_model, least_cpu_seconds, report
 
 from npuforge.errors import NpuforgeError
 from npuforge.importers import load_model
 
 FEWEST_NODES = 10
-
-
-def files() -> list[Path]:
-    """The model files of the measurement data, else the examples."""
-    shared = shared_folder()
-    if shared is None:
-        return sorted((ROOT / "examples").glob("*/*.tflite"))
-    return sorted(p for p in (shared / "models").iterdir() if p.suffix in (".tflite", ".onnx"))
 
 
 def node_count(path: Path) -> int:
@@ -44,12 +35,7 @@ def node_count(path: Path) -> int:
 def measure(path: Path, rounds: int) -> tuple[str, int, float, float]:
     """Name, nodes, milliseconds, and milliseconds a node."""
     nodes = node_count(path)
-    times = []
-    for _ in range(rounds):
-        begin = time.process_time()
-        load_model(path)
-        times.append(time.process_time() - begin)
-    best = min(times) * 1e3
+    best = least_cpu_seconds(lambda: load_model(path), rounds) * 1e3
     return path.stem, nodes, round(best, 2), round(best / nodes, 3)
 
 
@@ -57,7 +43,7 @@ def main() -> None:
     """Measure and report."""
     options = arguments(__doc__ or "")
     rows, failed = [], []
-    for path in files():
+    for path in every_model():
         try:
             rows.append(measure(path, max(options.runs, 3)))
         except NpuforgeError as error:

@@ -16,28 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
-from common import ROOT, arguments, report, shared_folder
+from common import arguments, every_model, lite_interpreter, report
 
 from npuforge.importers import load_model
 from npuforge.numerics import Executor, random_inputs
 
 
-def files() -> list[Path]:
-    """The int8 TFLite files of the measurement data, else the examples."""
-    shared = shared_folder()
-    folder, pattern = (ROOT / "examples", "*/*.tflite") if shared is None else (
-        shared / "models", "*.tflite")  # fmt: skip
-    return sorted(folder.glob(pattern))
-
-
-def litert(path: Path, inputs: dict[str, Any], resolver: OpResolverType) -> Callable[[], Any]:
+def litert(path: Path, inputs: dict[str, Any], *, reference: bool) -> Callable[[], Any]:
     """One inference of LiteRT with one thread."""
-    interpreter = Interpreter(str(path), num_threads=1, experimental_op_resolver_type=resolver)
-    interpreter.allocate_tensors()
+    interpreter = lite_interpreter(path, reference=reference)
     for detail, value in zip(interpreter.get_input_details(), inputs.values(), strict=True):
         interpreter.set_tensor(detail["index"], value)
-    return interpreter.invoke
+    return interpreter.invoke  # type: ignore[no-any-return]
 
 
 def measure(path: Path, rounds: int) -> tuple[str, float, float, float] | None:
@@ -49,8 +39,8 @@ def measure(path: Path, rounds: int) -> tuple[str, float, float, float] | None:
     inputs = random_inputs(graph, np.random.default_rng(0))
     calls: list[Callable[[], Any]] = [
         lambda: executor.run(inputs),
-        litert(path, inputs, OpResolverType.BUILTIN_REF),
-        litert(path, inputs, OpResolverType.AUTO),
+        litert(path, inputs, reference=True),
+        litert(path, inputs, reference=False),
     ]
     times: list[list[float]] = [[], [], []]
     for number in range(rounds + 1):
@@ -67,7 +57,9 @@ def main() -> None:
     """Measure and report."""
     options = arguments(__doc__ or "")
     rows, failed = [], []
-    for path in files():
+    for path in every_model():
+        if path.suffix != ".tflite":
+            continue
         try:
             found = measure(path, options.runs)
         except (ValueError, RuntimeError) as error:

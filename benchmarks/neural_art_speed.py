@@ -13,7 +13,7 @@ import sys
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
-from common import arguments, median_seconds, model_files, report
+from common import arguments, lite_interpreter, median_seconds, model_files, report
 
 from npuforge import api
 from npuforge.graph import macs
@@ -30,8 +30,6 @@ NETWORKS = (
 
 def main() -> int:
     """Print the ratios; 1 when one of them is above 1."""
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
     options = arguments(__doc__ or "")
     rows = []
     for path in model_files(*NETWORKS):
@@ -40,12 +38,7 @@ def main() -> int:
         graph = api.load_graph(path, "neural_art")
         inputs = random_inputs(graph, np.random.default_rng(0))
         executor = api.make_executor(graph)
-        interpreter = Interpreter(
-            model_path=str(path),
-            experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
-            num_threads=1,
-        )
-        interpreter.allocate_tensors()
+        interpreter = lite_interpreter(path)
         for detail, name in zip(interpreter.get_input_details(), graph.inputs, strict=True):
             interpreter.set_tensor(detail["index"], inputs[name])
         ours = median_seconds(lambda run=executor, x=inputs: run.run(x), options.runs)

@@ -11,12 +11,10 @@ LiteRT's reference kernels. Times are CPU seconds of one run on one thread, best
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from common import arguments, report, shared_folder
+from common import arguments, least_cpu_seconds, lite_interpreter, report, shared_folder
 
 from npuforge.aton.compiled import Buffer, Compiled
 from npuforge.aton.execute import memory_for, run_program
@@ -60,16 +58,6 @@ def picture(buffer: Buffer, kind: str) -> bytes:
     return (steps if buffer.unsigned else steps - 128).tobytes()
 
 
-def seconds(call: Callable[[], object], runs: int) -> float:
-    """Least CPU time of a call."""
-    times = []
-    for _ in range(runs):
-        begin = time.process_time()
-        call()
-        times.append(time.process_time() - begin)
-    return min(times)
-
-
 def differing(graph: Graph, path: Path, arrays: dict[str, np.ndarray]) -> str:
     """Reference tensors that LiteRT's reference kernels compute otherwise, of how many."""
     if path.suffix != ".tflite":
@@ -84,20 +72,13 @@ def speed(network: Compiled, path: Path, runs: int) -> tuple[str, str]:
     """CPU seconds of the program, and their ratio to one LiteRT reference run."""
     data = {buffer.name: picture(buffer, "random") for buffer in network.inputs}
     memory = memory_for(network)
-    ours = seconds(lambda: run_program(network, data, memory=memory), runs)
+    ours = least_cpu_seconds(lambda: run_program(network, data, memory=memory), runs)
     if path.suffix != ".tflite":
         return f"{ours:.3f}", "-"
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    other = Interpreter(
-        str(path),
-        experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
-        num_threads=1,
-    )
-    other.allocate_tensors()
+    other = lite_interpreter(path)
     detail = other.get_input_details()[0]
     other.set_tensor(detail["index"], np.zeros(detail["shape"], detail["dtype"]))
-    return f"{ours:.3f}", f"{ours / seconds(other.invoke, runs):.2f}"
+    return f"{ours:.3f}", f"{ours / least_cpu_seconds(other.invoke, runs):.2f}"
 
 
 def main() -> None:

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import arguments, report, shared_folder
+from common import arguments, every_model, lite_interpreter, report
 
 from npuforge.exporters import Conversion, Format, convert
 from npuforge.graph import Array, Graph, first_difference, macs
@@ -30,12 +29,7 @@ READERS = {Format.TFLITE: import_tflite, Format.ONNX: import_onnx}
 
 
 def in_litert(made: Conversion, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    interpreter: Any = Interpreter(
-        model_content=made.content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF
-    )
-    interpreter.allocate_tensors()
+    interpreter = lite_interpreter(made.content)
     for detail, name in zip(interpreter.get_input_details(), made.graph.inputs, strict=True):
         interpreter.set_tensor(detail["index"], feeds[name])
     interpreter.invoke()
@@ -92,9 +86,8 @@ def outcome(made: Conversion) -> str:
 
 def main() -> None:
     options = arguments(__doc__ or "")
-    folder = shared_folder() or Path("examples")
     rows: list[list[Any]] = []
-    for path in sorted(folder.rglob("*.tflite")) + sorted(folder.rglob("*.onnx")):
+    for path in sorted(every_model(), key=lambda path: path.suffix == ".onnx"):
         graph = load_model(path)
         own = Format.ONNX if path.suffix == ".onnx" else Format.TFLITE
         other = Format.TFLITE if own is Format.ONNX else Format.ONNX

@@ -14,21 +14,13 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from common import ROOT, arguments, report, shared_folder
+from common import arguments, every_model, report
 
 from npuforge.errors import NpuforgeError
 from npuforge.importers import load_model
 from npuforge.numerics import Executor, random_inputs
 
 MIB = 1 << 20
-
-
-def files() -> list[Path]:
-    """The model files of the measurement data, else the examples."""
-    shared = shared_folder()
-    if shared is None:
-        return sorted((ROOT / "examples").glob("*/*.tflite"))
-    return sorted(p for p in (shared / "models").iterdir() if p.suffix in (".tflite", ".onnx"))
 
 
 # A child starts with the largest size of the process that forked it, so a small one must fork.
@@ -66,7 +58,7 @@ def main() -> None:
     options = arguments(__doc__ or "")
     rows, failed = [], []
     with tempfile.TemporaryDirectory() as folder:
-        for path in files():
+        for path in every_model():
             try:
                 rows.append(measure(path, Path(folder)))
             except (NpuforgeError, subprocess.CalledProcessError) as error:
