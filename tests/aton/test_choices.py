@@ -49,11 +49,10 @@ def unit(
 ) -> Unit:
     """A unit by REGISTER_FIELD names; ADDR, FOFFSET and the like are whole registers."""
     page = UNITS.index(name)
-    known, registers = fields_of(kind_of(page)), {}
+    known = fields_of(kind_of(page))
+    registers: dict[int, int] = {}
     for key, value in {"CTRL_EN": 1, **fields}.items():
-        place = known[key.replace("_", ".", 1)]
-        mask = (1 << place.width) - 1
-        registers[place.register] = registers.get(place.register, 0) | (value & mask) << place.lsb
+        known[key.replace("_", ".", 1)].put(registers, value)
     return Unit(page, registers, coefficients or {})
 
 

@@ -375,9 +375,7 @@ def _table(unit: Unit) -> Ints:
         registers: dict[int, int] = {}
         whole = {"CTRL.EN": 1, "CTRL.RAW": 1, "CTRL.SIZE0": 8, "FSIZE.WIDTH": 256, "LIMIT.CNT": 1}
         for key, value in {**whole, **fields}.items():
-            place = fields_of("STRENG")[key]
-            held = registers.get(place.register, 0)
-            registers[place.register] = held | value << place.lsb
+            fields_of("STRENG")[key].put(registers, value)
         units[UNITS.index(name)] = Unit(UNITS.index(name), registers, {})
     reader, writer = (UNITS.index(name) for name in ends)
     routes = {

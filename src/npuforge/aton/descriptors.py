@@ -39,10 +39,7 @@ class _Registers:
         self.words: dict[int, int] = {0: 1}
 
     def put(self, name: str, value: int) -> None:
-        place = self.fields[name]
-        mask = (1 << place.width) - 1
-        word = self.words.get(place.register, 0) & ~(mask << place.lsb)
-        self.words[place.register] = word | (value & mask) << place.lsb
+        self.fields[name].put(self.words, value)
 
     def copy(self, record: Record, names: Mapping[str, str]) -> None:
         for field, name in names.items():

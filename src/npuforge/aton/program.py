@@ -118,8 +118,7 @@ class Unit:
     @cached_property
     def _values(self) -> dict[str, int]:
         return {
-            name: self.registers.get(place.register, 0) >> place.lsb & (1 << place.width) - 1
-            for name, place in fields_of(kind_of(self.page)).items()
+            name: place.get(self.registers) for name, place in fields_of(kind_of(self.page)).items()
         }
 
     def __getitem__(self, field: str) -> int:
