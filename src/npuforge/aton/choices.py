@@ -296,34 +296,13 @@ def _streamed(program: _Program, place: _Place, channels: int) -> Ints:
     group = _group(program, place)
     if engine is None or not group or channels % group:
         return np.zeros(channels, np.int64)
-    every = _addresses(engine)
+    every = (engine.pattern.starts[:, None] + engine.pattern.offsets).ravel()
     frame = every.size // (channels // group)
     picked = every.reshape(-1, frame)[:, :group].ravel()
     data = [program.peek(int(address), 2) for address in picked]
     if any(len(item) != 2 for item in data):
         return np.zeros(channels, np.int64)
     return np.frombuffer(b"".join(data), "<i2").astype(np.int64)
-
-
-def _addresses(engine: Unit) -> Ints:
-    """Byte address of each element of a reading engine, in the order of its stream."""
-    size, count = engine.element_bytes, engine["LIMIT.CNT"]
-    if engine["CTRL.RAW"]:
-        inside = np.arange(engine.frame_elements, dtype=np.int64) * size
-    else:
-        line = engine["STRD.LOFF"] | engine["CID_CACHE.LOFF_MSB"] << 16
-        pixel = engine["DEPTH.OFFSET"] | engine["LIMITEN.DOFF_MSB"] << 16
-        rows = np.arange(engine["FSIZE.HEIGHT"], dtype=np.int64)[:, None, None] * line
-        columns = np.arange(engine["FSIZE.WIDTH"], dtype=np.int64)[None, :, None] * pixel
-        inside = (rows + columns + np.arange(engine["DEPTH.SIZE"]) * size).ravel()
-    k = np.arange(count, dtype=np.int64)
-    starts = k * engine.signed("FOFFSET.REG")
-    if engine["CTRL.CONT"]:
-        starts = k * engine.frame_elements * size
-    elif repeat := engine["FRAME_RPT.REG"]:
-        starts = k % repeat * engine.signed("FOFFSET.REG")
-        starts = starts + k // repeat * engine.signed("FRPTOFF.REG")
-    return (starts[:, None] + inside).ravel() + engine["ADDR.REG"]
 
 
 def _group(program: _Program, place: _Place) -> int:

@@ -75,6 +75,13 @@ class Pattern:
         last = (self.rows - 1) * self.line + (self.columns - 1) * self.pixel
         return last + self.depth * self.size
 
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Bytes from a frame's start to each of its elements, in stream order."""
+        row = np.arange(self.rows, dtype=np.int64)[:, None, None] * self.line
+        column = np.arange(self.columns, dtype=np.int64)[None, :, None] * self.pixel
+        return (row + column + np.arange(self.depth, dtype=np.int64) * self.size).ravel()
+
     @cached_property
     def low(self) -> int:
         """Lowest address touched."""
