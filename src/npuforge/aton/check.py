@@ -433,8 +433,7 @@ class _Walk:
         for low, high in _spans(work, write=True):
             self.owners.put(low, high, step.number)
             if self.memory.holds(low, high - 1):
-                base, _ = self.memory.region(0, "", low, high - 1)
-                self.memory.written(base)[low - base : high - base] = 1
+                self.memory.mark(low, high - low)
 
 
 def _spans(work: Work, *, write: bool) -> list[tuple[int, int]]:

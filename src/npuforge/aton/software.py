@@ -74,11 +74,7 @@ class _Bench:
         if values.size != view.size:
             raise _refuse(self.epoch, self.work, f"{values.size} values for {view.shape}")
         view[...] = values.reshape(view.shape).astype(kind)
-        self.mark(item.address, self.span(item, kind.itemsize))
-
-    def mark(self, address: int, size: int) -> None:
-        base, _ = self.memory.region(self.epoch, self.work.node, address, address + size - 1)
-        self.memory.written(base)[address - base : address - base + size] = 1
+        self.memory.mark(item.address, self.span(item, kind.itemsize))
 
     def real(self, role: str) -> Reals:
         """A vector of float32 parameters."""
@@ -264,7 +260,7 @@ def _transpose(bench: _Bench) -> None:
     if moved.shape != target.shape:
         raise _refuse(bench.epoch, bench.work, f"{moved.shape} for {target.shape}")
     bench.view(target, kind)[...] = moved
-    bench.mark(target.address, bench.span(target, size))
+    bench.memory.mark(target.address, bench.span(target, size))
 
 
 def _array(bench: _Bench, buffer: Buffer) -> NDArray[np.generic]:
@@ -285,7 +281,7 @@ def _store(bench: _Bench, buffer: Buffer, values: NDArray[np.generic]) -> None:
     last = buffer.end - 1
     base, region = bench.memory.region(bench.epoch, bench.work.node, buffer.address, last)
     region[buffer.address - base : buffer.end - base] = np.frombuffer(data, np.uint8)
-    bench.mark(buffer.address, buffer.size)
+    bench.memory.mark(buffer.address, buffer.size)
 
 
 def _block_of(bench: _Bench, small: Buffer, large: Buffer) -> int:
