@@ -24,7 +24,13 @@ from npuforge.numerics.neural_art.requant import (
     scale_constants,
     sum_constants,
 )
-from npuforge.numerics.neural_art.rules import CLIP_OPS, FUNCTION_OPS, float_resize, same_scale
+from npuforge.numerics.neural_art.rules import (
+    CLIP_OPS,
+    FUNCTION_OPS,
+    float_resize,
+    output_range,
+    same_scale,
+)
 from npuforge.numerics.neural_art.rules import window as pooling_window
 from npuforge.numerics.neural_art.units import (
     Ints,
@@ -195,7 +201,6 @@ def _coordinates(mode: CoordinateMode, source: int, target: int) -> npt.NDArray[
 def limited(graph: Graph, node: Node, values: Ints) -> tuple[Array, int]:
     """Results within the output's range, of its type and shape; how many were limited."""
     y = graph.tensor(node.outputs[0])
-    fused = getattr(node.attrs, "activation", Activation.NONE)
-    held = np.clip(values, *activation_range(y, fused))
+    held = np.clip(values, *output_range(graph, node))
     count = int(np.count_nonzero(held != values))
     return held.astype(NUMPY_TYPES[y.dtype]).reshape(y.shape), count
