@@ -224,6 +224,11 @@ class Epoch:
             if kind_of(page) == "STRENG" and not unit.is_writer
         )
 
+    def source(self, page: int, port: int) -> Unit | None:
+        """The enabled unit a switch destination listens to; None when nothing is routed to it."""
+        route = self.routes.get((page, port))
+        return None if route is None or route.source is None else self.units.get(route.source)
+
 
 class _State:
     """Registers while the program is walked."""
