@@ -21,7 +21,7 @@ from common import arguments, report, shared_folder
 from npuforge.aton.compiled import Buffer, Compiled
 from npuforge.aton.execute import memory_for, run_program
 from npuforge.aton.load import load_compiled
-from npuforge.graph import Graph
+from npuforge.graph import Array, Graph
 from npuforge.importers import load_model, read_model_bytes
 from npuforge.validate.oracles import LiteRtReference
 from npuforge.validate.program import (
@@ -29,6 +29,8 @@ from npuforge.validate.program import (
     model_input,
     reference_tensors,
 )
+
+Arrays = dict[str, Array]
 
 NETWORKS = (
     "mobilenet_v1_025_96",
@@ -70,11 +72,10 @@ def seconds(call: Callable[[], object], runs: int) -> float:
     return min(times)
 
 
-def differing(graph: Graph, path: Path, arrays: dict[str, np.ndarray]) -> str:
+def differing(graph: Graph, path: Path, arrays: Arrays, ours: Arrays) -> str:
     """Reference tensors that LiteRT's reference kernels compute otherwise, of how many."""
     if path.suffix != ".tflite":
         return "-"
-    ours = reference_tensors(graph, arrays)
     theirs = LiteRtReference(graph, read_model_bytes(path)).tensors(arrays, ours)
     wrong = sum(not np.array_equal(ours[name], value) for name, value in theirs.items())
     return f"{wrong}/{len(theirs)}"
@@ -119,7 +120,8 @@ def main() -> None:
                 name: model_input(buffer, graph.tensor(name), data[buffer.name])
                 for buffer, name in zip(network.inputs, graph.inputs, strict=True)
             }
-            found = compare_program(network, data, graph, reference_tensors(graph, arrays))
+            tensors = reference_tensors(graph, arrays)
+            found = compare_program(network, data, graph, tensors)
             entries = found.buffers
             values = sum(entry.values for entry in entries)
             rows.append(
@@ -138,7 +140,7 @@ def main() -> None:
                     len(found.unmatched),
                     values,
                     f"{100 * sum(entry.differing for entry in entries) / values:.2f}",
-                    differing(graph, path, arrays),
+                    differing(graph, path, arrays, tensors),
                     *times,
                 )
             )
