@@ -17,17 +17,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from common import ROOT, every_model, report
+from pictures import patches, smooth
 
 from npuforge.errors import ToolError
-from npuforge.graph import NUMPY_TYPES, Array, Graph, Tensor
+from npuforge.graph import Array, Graph
 from npuforge.importers import load_model, read_model_bytes
 from npuforge.numerics import Executor, random_inputs, with_contract
 from npuforge.validate import Comparer, Oracle, oracle_for
@@ -70,34 +69,6 @@ class Row:
     within_values: int
     beyond: int
     first: str
-
-
-def smooth(tensor: Tensor, rng: np.random.Generator) -> Array:
-    """A few slow waves over the whole range of the type (floats: 0 to 1)."""
-    grids = np.meshgrid(*(np.linspace(0, 1, n) for n in tensor.shape), indexing="ij")
-    field = np.zeros(tensor.shape)
-    for _ in range(4):
-        phase = rng.uniform(0, 2 * math.pi)
-        field += np.sin(sum(rng.uniform(-9, 9) * grid for grid in grids) + phase)
-    field -= field.min(initial=0.0)
-    field /= max(float(field.max(initial=0.0)), 1e-9)
-    return spread(tensor, field)
-
-
-def patches(tensor: Tensor, rng: np.random.Generator) -> Array:
-    """Blocks that hold the smallest or the largest value of the type (floats: 0 or 1)."""
-    coarse = rng.integers(0, 2, [-(-n // 5) for n in tensor.shape]).astype(float)
-    for axis, size in enumerate(tensor.shape):
-        coarse = np.take(coarse, np.arange(size) // 5, axis=axis)
-    return spread(tensor, coarse)
-
-
-def spread(tensor: Tensor, unit: np.ndarray[Any, Any]) -> Array:
-    dtype = NUMPY_TYPES[tensor.dtype]
-    if tensor.dtype.is_float:
-        return unit.astype(dtype)
-    low, high = tensor.dtype.limits
-    return np.rint(low + unit * (high - low)).astype(dtype)
 
 
 def inputs_of(graph: Graph, seed: int) -> Iterator[dict[str, Array]]:

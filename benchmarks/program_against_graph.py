@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 from common import arguments, report, shared_folder
+from pictures import smooth
 
 from npuforge import api
 from npuforge.aton.load import load_compiled
@@ -26,16 +27,8 @@ from npuforge.validate.program import compare_program, input_bytes, model_input
 def samples(graph: Graph) -> Iterator[tuple[str, Mapping[str, Array]]]:
     """Random values over the whole range, and a smooth picture."""
     yield "random", random_inputs(graph, np.random.default_rng(0))
-    smooth = {}
-    for name in graph.inputs:
-        tensor = graph.tensor(name)
-        waves = sum(np.sin(0.37 * (k + 1) * index / max(1, n) * 6.3)
-                    for k, (index, n) in enumerate(zip(np.indices(tensor.shape), tensor.shape,
-                                                       strict=True)))  # fmt: skip
-        low, high = (0.0, 1.0) if tensor.dtype.is_float else tensor.dtype.limits
-        scaled = (waves - np.min(waves)) / np.ptp(waves) * (high - low) + low
-        smooth[name] = scaled.astype(random_inputs(graph, np.random.default_rng(0))[name].dtype)
-    yield "smooth", smooth
+    rng = np.random.default_rng(0)
+    yield "smooth", {name: smooth(graph.tensor(name), rng) for name in graph.inputs}
 
 
 def main() -> int:

@@ -19,7 +19,7 @@ from common import arguments, least_cpu_seconds, lite_interpreter, report, share
 from npuforge.aton.compiled import Buffer, Compiled
 from npuforge.aton.execute import memory_for, run_program
 from npuforge.aton.load import load_compiled
-from npuforge.graph import Graph
+from npuforge.graph import Array, Graph
 from npuforge.importers import load_model, read_model_bytes
 from npuforge.validate.oracles import LiteRtReference
 from npuforge.validate.program import (
@@ -27,6 +27,8 @@ from npuforge.validate.program import (
     model_input,
     reference_tensors,
 )
+
+Arrays = dict[str, Array]
 
 NETWORKS = (
     "mobilenet_v1_025_96",
@@ -58,11 +60,10 @@ def picture(buffer: Buffer, kind: str) -> bytes:
     return (steps if buffer.unsigned else steps - 128).tobytes()
 
 
-def differing(graph: Graph, path: Path, arrays: dict[str, np.ndarray]) -> str:
+def differing(graph: Graph, path: Path, arrays: Arrays, ours: Arrays) -> str:
     """Reference tensors that LiteRT's reference kernels compute otherwise, of how many."""
     if path.suffix != ".tflite":
         return "-"
-    ours = reference_tensors(graph, arrays)
     theirs = LiteRtReference(graph, read_model_bytes(path)).tensors(arrays, ours)
     wrong = sum(not np.array_equal(ours[name], value) for name, value in theirs.items())
     return f"{wrong}/{len(theirs)}"
@@ -100,7 +101,8 @@ def main() -> None:
                 name: model_input(buffer, graph.tensor(name), data[buffer.name])
                 for buffer, name in zip(network.inputs, graph.inputs, strict=True)
             }
-            found = compare_program(network, data, graph, reference_tensors(graph, arrays))
+            tensors = reference_tensors(graph, arrays)
+            found = compare_program(network, data, graph, tensors)
             entries = found.buffers
             values = sum(entry.values for entry in entries)
             rows.append(
@@ -119,7 +121,7 @@ def main() -> None:
                     len(found.unmatched),
                     values,
                     f"{100 * sum(entry.differing for entry in entries) / values:.2f}",
-                    differing(graph, path, arrays),
+                    differing(graph, path, arrays, tensors),
                     *times,
                 )
             )

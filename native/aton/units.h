@@ -1,5 +1,6 @@
 /* Hot loops of the Neural-ART simulator (host only). Streams hold one 24-bit element, sign-extended,
- * an int32_t. Callers check all sizes and ranges; npuforge.aton.native does. */
+ * an int32_t. Callers check all sizes and ranges; npuforge.aton.arithmetic
+ * and npuforge.aton.streams do. */
 #ifndef NPUFORGE_ATON_UNITS_H
 #define NPUFORGE_ATON_UNITS_H
 

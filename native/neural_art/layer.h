@@ -18,7 +18,7 @@ typedef struct {
     int32_t parts, passes, links;
     const int32_t *part;    /* row, rows, column, columns of each part */
     const int32_t *slice;   /* channel bounds of each link of each pass */
-    const int16_t *weights; /* packed by na_pack, or kernel rows, columns, outputs */
+    const int16_t *weights; /* packed in blocks, or kernel rows, columns, outputs */
     int32_t outshift, two_stage, wide;
     int32_t gain_shift, global_gain, global_shift, low, high;
     const int32_t *gain;

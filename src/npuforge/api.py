@@ -123,7 +123,11 @@ def load_graph(
     model: PathLike, contract: str | None = None, fix_shape: Sequence[str] = ()
 ) -> Graph:
     """Read a model, fix its free dimensions and put it under a contract, if one is named."""
-    graph = load_model(model, parse_shapes(fix_shape))
+    return under_contract(load_model(model, parse_shapes(fix_shape)), contract)
+
+
+def under_contract(graph: Graph, contract: str | None) -> Graph:
+    """A graph under a contract by name; as it is when None."""
     chosen = parse_contract(contract)
     if chosen in CONTRACTS:
         return with_neural_art(graph, chosen)
@@ -499,11 +503,12 @@ def validate_against(
     """
     if parse_contract(against) not in CONTRACTS:
         raise UsageError("VAL-005", contract=against, known=", ".join(CONTRACTS))
-    chip = load_graph(model, against, fix_shape)
+    graph = load_graph(model, None, fix_shape)
+    chip = under_contract(graph, against)
     inputs = validation_inputs(
         chip, valinput, random_samples=random_samples, image_range=image_range
     )
-    reference = load_graph(model, contract, fix_shape)
+    reference = under_contract(graph, contract)
     return validate_against_chip(reference, chip, chip_choices(chip, program), inputs.samples)
 
 

@@ -12,7 +12,7 @@ from npuforge.aton import assemble, disassemble
 from npuforge.aton.check import check_program
 from npuforge.aton.diff import diff_programs
 from npuforge.aton.execute import run_program
-from npuforge.aton.load import load_compiled
+from npuforge.aton.load import file_bytes, load_compiled
 from npuforge.errors import UsageError
 from npuforge.importers import load_model
 from npuforge.report import check_writable, write_file
@@ -27,13 +27,6 @@ from npuforge.report.run import save_arrays
 from npuforge.validate.program import buffer_arrays, compare_with_model, program_inputs
 
 PathLike = str | os.PathLike[str]
-
-
-def _program_bytes(path: PathLike) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise UsageError("ATN-009", path=path, reason=error.strerror or str(error)) from None
 
 
 def aton_document(path: PathLike, weights: Sequence[PathLike] = ()) -> dict[str, Any]:
@@ -132,7 +125,7 @@ def aton_translate(
         ModelError: what does not decode or parse, with its word offset or line number.
         UsageError: a path that cannot be read or written.
     """
-    data = _program_bytes(path)
+    data = file_bytes(Path(path))
     if action == "assemble":
         if output is None:
             raise UsageError("ATN-010")

@@ -29,24 +29,14 @@ WEIGHTS = np.random.default_rng(3).integers(-9, 10, 36).astype(np.int8).tobytes(
 
 def unit(name: str, table: Mapping[int, tuple[int, int]] | None = None, **fields: int) -> Unit:
     """An enabled unit; field names with ``__`` for the dot."""
-    page = UNITS.index(name)
-    words = {0: 1}
-    for field, value in fields.items():
-        place = fields_of(kind_of(page))[field.replace("__", ".")]
-        mask = (1 << place.width) - 1
-        word = words.get(place.register, 0) & ~(mask << place.lsb)
-        words[place.register] = word | (value & mask) << place.lsb
-    return Unit(page, words, table or {})
+    return changed(Unit(UNITS.index(name), {0: 1}, table or {}), **fields)
 
 
 def changed(old: Unit, **fields: int) -> Unit:
     """A unit with other field values."""
     words = dict(old.registers)
     for field, value in fields.items():
-        place = fields_of(kind_of(old.page))[field.replace("__", ".")]
-        mask = (1 << place.width) - 1
-        word = words.get(place.register, 0) & ~(mask << place.lsb)
-        words[place.register] = word | (value & mask) << place.lsb
+        fields_of(kind_of(old.page))[field.replace("__", ".")].put(words, value)
     return Unit(old.page, words, old.coefficients)
 
 

@@ -14,7 +14,7 @@ from tests.aton.networks import PROGRAM, write_network
 from typer.testing import CliRunner
 
 from npuforge import api
-from npuforge.aton.check import Severity, check_program
+from npuforge.aton.check import check_program
 from npuforge.aton.compiled import Compiled
 from npuforge.aton.diff import diff_programs
 from npuforge.aton.execute import run_program
@@ -23,6 +23,7 @@ from npuforge.aton.program import Epoch, Route
 from npuforge.aton.registers import UNITS
 from npuforge.cli.main import app
 from npuforge.errors import ModelError, UsageError
+from npuforge.vocab import Severity
 
 PAGE = UNITS.index
 X = np.random.default_rng(4).integers(-128, 128, 32).astype(np.int8)

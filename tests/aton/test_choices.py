@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from npuforge import api
 from npuforge.accelerators.neural_art.lowering import default_choices
 from npuforge.aton import Epoch, Memory, Route, Unit, run_epoch
 from npuforge.aton.choices import match_compiled, match_program, program_layers, program_sums
+from npuforge.aton.compiled import Buffer
 from npuforge.aton.load import load_compiled
 from npuforge.aton.registers import UNITS, fields_of, kind_of
 from npuforge.errors import UsageError
@@ -34,26 +34,15 @@ HEIGHT, WIDTH, OUTPUTS, BATCH, PASSES, CHAIN = 2, 3, 4, 3, 2, 2
 CHANNELS = BATCH * PASSES * CHAIN
 
 
-@dataclass(frozen=True)
-class Named:
-    name: str
-    address: int
-    size: int
-    epoch: int
-    scales: tuple[float, ...]
-    parameter: bool
-
-
 def unit(
     name: str, coefficients: Mapping[int, tuple[int, int]] | None = None, **fields: int
 ) -> Unit:
     """A unit by REGISTER_FIELD names; ADDR, FOFFSET and the like are whole registers."""
     page = UNITS.index(name)
-    known, registers = fields_of(kind_of(page)), {}
+    known = fields_of(kind_of(page))
+    registers: dict[int, int] = {}
     for key, value in {"CTRL_EN": 1, **fields}.items():
-        place = known[key.replace("_", ".", 1)]
-        mask = (1 << place.width) - 1
-        registers[place.register] = registers.get(place.register, 0) | (value & mask) << place.lsb
+        known[key.replace("_", ".", 1)].put(registers, value)
     return Unit(page, registers, coefficients or {})
 
 
@@ -139,9 +128,10 @@ def kernels(graph: Graph) -> bytes:
     return np.ascontiguousarray(w.transpose(1, 0, 2)).astype(np.int8).tobytes()
 
 
-def names(graph: Graph) -> list[Named]:
+def names(graph: Graph) -> list[Buffer]:
     scales = tuple(float(s) for s in graph.tensors["w"].quant.scale)
-    return [Named("Conv2D_7_weights", WEIGHTS, CHANNELS * OUTPUTS, 0, scales, True)]
+    kernels = ("Conv2D_7_weights", WEIGHTS, CHANNELS * OUTPUTS, 0)
+    return [Buffer(*kernels, BATCH, (), "UNDEFINED", 8, False, False, scales, (), True)]
 
 
 def test_simulated_epoch_equals_the_graph_path() -> None:

@@ -28,9 +28,7 @@ def unit(
     """A unit with some register fields set."""
     words: dict[int, int] = {}
     for field, value in fields.items():
-        place = fields_of(name.rstrip("0123456789"))[field]
-        mask = (1 << place.width) - 1
-        words[place.register] = words.get(place.register, 0) | (value & mask) << place.lsb
+        fields_of(name.rstrip("0123456789"))[field].put(words, value)
     return Unit(UNITS.index(name), words, table or {})
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.builders import single, tensor
 
 from npuforge import api
-from npuforge.accelerators.neural_art import lowering
+from npuforge.accelerators.neural_art import lowering, placement
 from npuforge.accelerators.neural_art.lowering import conv_choice, default_choices
 from npuforge.errors import UnsupportedError
 from npuforge.graph import ConvAttrs, Graph, Quantization, ReduceAttrs, SoftmaxAttrs, StateAttrs
@@ -73,7 +73,7 @@ def test_other_rules_do_not_agree_with_the_boards(shared: Path) -> None:
     assert (merged, tflite) == (13, 51)
 
 
-@pytest.mark.parametrize("module", [units, lowering, choices], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("module", [units, lowering, placement, choices], ids=lambda m: m.__name__)
 def test_examples_in_the_documentation(module: object) -> None:
     extra = {"np": np, "product_constants": product_constants}
     found = doctest.testmod(module, extraglobs=extra)  # type: ignore[arg-type]

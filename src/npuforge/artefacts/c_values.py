@@ -58,6 +58,25 @@ class Record:
 Value = int | float | str | Symbol | Apply | Record | tuple["Value", ...]
 
 
+def unwrapped(value: Value | None) -> Value | None:
+    """A value without the braces around a single one: ``{{3}}`` is 3."""
+    while isinstance(value, tuple) and len(value) == 1:
+        value = value[0]
+    return value
+
+
+def integers(value: Value | None) -> tuple[int, ...]:
+    """The whole numbers of an array; empty when it is none."""
+    return tuple(v for v in value if isinstance(v, int)) if isinstance(value, tuple) else ()
+
+
+def reals(value: Value | None) -> tuple[float, ...]:
+    """The numbers of an array; empty when it is none."""
+    if not isinstance(value, tuple):
+        return ()
+    return tuple(float(v) for v in value if isinstance(v, int | float))
+
+
 @dataclass(frozen=True)
 class Definition:
     """``TYPE name[..] = initialiser;`` and where it stands in the text."""

@@ -20,6 +20,9 @@ from npuforge.artefacts.c_values import (
     Value,
     calls,
     definitions,
+    integers,
+    reals,
+    unwrapped,
     without_comments,
 )
 from npuforge.errors import ModelError
@@ -268,8 +271,7 @@ class _Code:
 
     def address(self, value: Value | None) -> int | None:
         """An address expression; names of user buffers get stand-ins."""
-        while isinstance(value, tuple) and len(value) == 1:
-            value = value[0]
+        value = unwrapped(value)
         if isinstance(value, int):
             return value
         if isinstance(value, Symbol) and value.name.startswith("_mem_pool"):
@@ -293,7 +295,7 @@ class _Code:
         if not 0 <= start <= end < 1 << 32:
             raise self.refuse(before, f"buffer {name}: bytes {start} to {end}")
         shapes = [self.resolved(record.get(key) or (), before) for key in ("mem_shape", "shape")]
-        numbers = [_integers(shape) for shape in shapes]
+        numbers = [integers(shape) for shape in shapes]
         scale = self.resolved(record.get("scale") or (), before)
         offset = self.resolved(record.get("offset") or (), before)
         return NetworkBuffer(
@@ -309,8 +311,8 @@ class _Code:
             bits=record.integer("nbits", 8),
             unsigned=bool(record.integer("Qunsigned")),
             type=record.text("type"),
-            scales=_reals(scale),
-            offsets=_integers(offset),
+            scales=reals(scale),
+            offsets=integers(offset),
             parameter=bool(record.integer("is_param")),
             user=bool(record.integer("is_user_allocated")),
         )
@@ -375,16 +377,6 @@ class _Code:
         if address is None or not isinstance(size, int):
             raise self.refuse(item.position, f"{item.function}: no address")
         return CacheRange(item.function, address, size)
-
-
-def _integers(value: Value) -> tuple[int, ...]:
-    return tuple(v for v in value if isinstance(v, int)) if isinstance(value, tuple) else ()
-
-
-def _reals(value: Value) -> tuple[float, ...]:
-    if not isinstance(value, tuple):
-        return ()
-    return tuple(float(v) for v in value if isinstance(v, int | float))
 
 
 def _words(value: Value | None) -> tuple[str, ...]:

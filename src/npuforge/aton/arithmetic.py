@@ -15,6 +15,7 @@ from npuforge.aton.program import Unit
 from npuforge.aton.streams import Frames, Stream
 from npuforge.errors import ModelError
 from npuforge.numerics.fixedpoint import rounding_shift
+from npuforge.numerics.neural_art.units import saturated
 
 Ints = NDArray[np.int64]
 MAX_IN_SHIFT = 38
@@ -27,11 +28,6 @@ class Result:
 
     stream: Stream
     saturated: int = 0
-
-
-def saturated(value: Ints, bits: int) -> Ints:
-    """Clamped to a signed number of so many bits."""
-    return np.clip(value, -(1 << bits - 1), (1 << bits - 1) - 1)
 
 
 def signed(value: Frames, size: int) -> Frames:

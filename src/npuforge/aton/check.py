@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +22,7 @@ from npuforge.aton.software import run_work
 from npuforge.aton.streams import MAX_ELEMENTS, Memory
 from npuforge.errors import ModelError
 from npuforge.messages import render
-
-
-class Severity(StrEnum):
-    """How sure the chip fails."""
-
-    ERROR = "error"
-    WARNING = "warning"
+from npuforge.vocab import Severity
 
 
 @dataclass(frozen=True)
@@ -184,9 +177,7 @@ def _chains(epoch: Epoch) -> Iterator[Finding]:
 def _touched(pattern: Pattern, low: int, high: int) -> NDArray[np.bool_]:
     """Bytes of ``low..high`` (exclusive) a pattern touches."""
     mask = np.zeros(high - low, np.bool_)
-    row = np.arange(pattern.rows)[:, None, None] * pattern.line
-    column = np.arange(pattern.columns)[None, :, None] * pattern.pixel
-    inside = (row + column + np.arange(pattern.depth * pattern.size)).ravel()
+    inside = (pattern.offsets[:, None] + np.arange(pattern.size)).ravel()
     for start in np.unique(pattern.starts) - low:
         mask[start + inside] = True
     return mask
@@ -240,9 +231,7 @@ def _when(pattern: Pattern, low: int, high: int, *, last: bool) -> NDArray[np.fl
 
     The last time for a reader, the first for a writer; -1 (reader) or 2 (writer) when never.
     """
-    row = np.arange(pattern.rows)[:, None, None] * pattern.line
-    column = np.arange(pattern.columns)[None, :, None] * pattern.pixel
-    inside = (row + column + np.arange(pattern.depth) * pattern.size).ravel()
+    inside = pattern.offsets
     count, total = inside.size, len(pattern.starts) * inside.size
     out = np.full(high - low, -1.0 if last else 2.0)
     starts = pattern.starts[::-1] if last else pattern.starts
@@ -278,7 +267,6 @@ class _Owners:
     """Which epoch wrote each byte last; -1 nobody, 0 input or constant."""
 
     def __init__(self, network: Compiled, memory: Memory) -> None:
-        self.network, self.memory = network, memory
         self.maps = {base: np.full(data.size, -1, np.int32) for base, data in memory.regions()}
         for image in network.images:
             self.put(image.address, image.end, 0)
@@ -445,8 +433,7 @@ class _Walk:
         for low, high in _spans(work, write=True):
             self.owners.put(low, high, step.number)
             if self.memory.holds(low, high - 1):
-                base, _ = self.memory.region(0, "", low, high - 1)
-                self.memory.written(base)[low - base : high - base] = 1
+                self.memory.mark(low, high - low)
 
 
 def _spans(work: Work, *, write: bool) -> list[tuple[int, int]]:
@@ -468,8 +455,7 @@ def _spans(work: Work, *, write: bool) -> list[tuple[int, int]]:
 class _Cache:
     """Lines of the data cache that may hold old or unwritten data, by address of the line."""
 
-    def __init__(self, network: Compiled) -> None:
-        self.network = network
+    def __init__(self) -> None:
         self.clear: set[int] = set()  # surely not cached
         self.stale: set[int] = set()  # cached, memory is newer
         self.dirty: set[int] = set()  # cached, memory is older
@@ -512,7 +498,7 @@ class _Cache:
 def _caches(network: Compiled) -> Iterator[Finding]:
     if not network.caches:
         return
-    cache = _Cache(network)
+    cache = _Cache()
     for step in network.steps:
         cache.maintain(step, after=False)
         for epoch in step.epochs:

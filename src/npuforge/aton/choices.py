@@ -11,12 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from npuforge.aton.compiled import Compiled
+from npuforge.aton.compiled import Buffer, Compiled
 from npuforge.aton.execute import memory_for
 from npuforge.aton.program import Epoch, Route, Unit
 from npuforge.aton.registers import UNITS, fields_of, kind_of
@@ -40,34 +39,6 @@ Peek = Callable[[int, int], bytes]
 """Address and size to constant bytes."""
 
 AFFINE, PRODUCT = 0, 7
-
-
-class NamedBuffer(Protocol):
-    """What is needed of a compiler's buffer record; `Buffer` of a compiled network is one."""
-
-    @property
-    def name(self) -> str:
-        """As the compiler wrote it."""
-
-    @property
-    def address(self) -> int:
-        """Of its first byte."""
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-
-    @property
-    def epoch(self) -> int:
-        """That writes it; 0 for inputs and parameters."""
-
-    @property
-    def scales(self) -> tuple[float, ...]:
-        """Quantisation steps; empty for raw numbers."""
-
-    @property
-    def parameter(self) -> bool:
-        """Whether it is a constant."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +83,7 @@ class _Place:
 class _Program:
     """Epochs with the way streams take from unit to unit, across memory where they must."""
 
-    def __init__(self, epochs: Sequence[Epoch], buffers: Sequence[NamedBuffer], peek: Peek) -> None:
+    def __init__(self, epochs: Sequence[Epoch], buffers: Sequence[Buffer], peek: Peek) -> None:
         self.epochs = epochs
         self.buffers = buffers
         self.weights = [b for b in buffers if b.parameter and b.scales]
@@ -159,22 +130,16 @@ class _Program:
     def name_at(self, engine: Unit, at: int) -> str:
         """The buffer that an engine reads in an epoch: the last one written at its address."""
         address, number = engine["ADDR.REG"], self.epochs[at].number
-        held = [
-            b
-            for b in self.buffers
-            if b.address <= address < b.address + b.size and b.epoch < number
-        ]
+        held = [b for b in self.buffers if b.address <= address < b.end and b.epoch < number]
         return max(held, key=lambda b: b.epoch).name if held else ""
 
     def source(self, place: _Place, port: int) -> Unit | None:
         """The unit behind a port, or None."""
-        route = self.epochs[place.at].routes.get((place.page, port))
-        page = None if route is None else route.source
-        return None if page is None else self.epochs[place.at].units.get(page)
+        return self.epochs[place.at].source(place.page, port)
 
 
 def program_layers(
-    epochs: Sequence[Epoch], buffers: Sequence[NamedBuffer], peek: Peek
+    epochs: Sequence[Epoch], buffers: Sequence[Buffer], peek: Peek
 ) -> tuple[ProgramLayer, ...]:
     """All convolutions of a program that end in requantisation, in program order."""
     program = _Program(epochs, buffers, peek)
@@ -194,7 +159,7 @@ def _layer(program: _Program, tail: _Place) -> ProgramLayer | None:
     if unit["DFORMAT.OBYTES"] != 2 or engine is None or kind_of(engine.page) != "STRENG":
         return None
     address = engine["ADDR.REG"]
-    kernel = next((b for b in program.weights if b.address <= address < b.address + b.size), None)
+    kernel = next((b for b in program.weights if b.address <= address < b.end), None)
     if kernel is None:
         return None
     constants = _constants(program, tail, kernel)
@@ -232,7 +197,7 @@ def _signed(value: int, bits: int) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
-def _constants(program: _Program, tail: _Place, kernel: NamedBuffer) -> ConvConstants | None:
+def _constants(program: _Program, tail: _Place, kernel: Buffer) -> ConvConstants | None:
     """The stages behind a chain: a gain a channel, then global gain and offset; or both in one."""
     layer = kernel.name.partition("weights")[0]
     first = program.following(tail, layer, (AFFINE, PRODUCT))
@@ -259,7 +224,7 @@ def _constants(program: _Program, tail: _Place, kernel: NamedBuffer) -> ConvCons
         outshift,
         gain,
         unit["SHIFT.RES"],
-        _signed(last["COEFFAC.A"], 16),
+        last.signed("COEFFAC.A"),
         last["SHIFT.RES"],
         _offsets(program, second, channels),
         Form.TWO_STAGE,
@@ -283,11 +248,11 @@ def _offsets(program: _Program, place: _Place, channels: int) -> Ints:
             pairs = [unit.coefficients.get(n, (0, 0)) for n in range(channels)]
             values = [pair >> 16 << 16 | third & 0xFFFF for pair, third in pairs]
         return np.array([_signed(v, 32) << unit["SHIFT.C"] for v in values], np.int64)
-    constant = _signed(unit["COEFFAC.C"], 16) << unit["SHIFT.C"]
+    constant = unit.signed("COEFFAC.C") << unit["SHIFT.C"]
     if not unit["CTRL.DUALIN"]:
         return np.full(channels, constant, np.int64)
     bias = _streamed(program, place, channels)
-    return (_signed(unit["COEFFB.B"], 16) * bias >> unit["SHIFT.BY"]) + constant
+    return (unit.signed("COEFFB.B") * bias >> unit["SHIFT.BY"]) + constant
 
 
 def _streamed(program: _Program, place: _Place, channels: int) -> Ints:
@@ -296,34 +261,13 @@ def _streamed(program: _Program, place: _Place, channels: int) -> Ints:
     group = _group(program, place)
     if engine is None or not group or channels % group:
         return np.zeros(channels, np.int64)
-    every = _addresses(engine)
+    every = (engine.pattern.starts[:, None] + engine.pattern.offsets).ravel()
     frame = every.size // (channels // group)
     picked = every.reshape(-1, frame)[:, :group].ravel()
     data = [program.peek(int(address), 2) for address in picked]
     if any(len(item) != 2 for item in data):
         return np.zeros(channels, np.int64)
     return np.frombuffer(b"".join(data), "<i2").astype(np.int64)
-
-
-def _addresses(engine: Unit) -> Ints:
-    """Byte address of each element of a reading engine, in the order of its stream."""
-    size, count = engine.element_bytes, engine["LIMIT.CNT"]
-    if engine["CTRL.RAW"]:
-        inside = np.arange(engine.frame_elements, dtype=np.int64) * size
-    else:
-        line = engine["STRD.LOFF"] | engine["CID_CACHE.LOFF_MSB"] << 16
-        pixel = engine["DEPTH.OFFSET"] | engine["LIMITEN.DOFF_MSB"] << 16
-        rows = np.arange(engine["FSIZE.HEIGHT"], dtype=np.int64)[:, None, None] * line
-        columns = np.arange(engine["FSIZE.WIDTH"], dtype=np.int64)[None, :, None] * pixel
-        inside = (rows + columns + np.arange(engine["DEPTH.SIZE"]) * size).ravel()
-    k = np.arange(count, dtype=np.int64)
-    starts = k * engine.signed("FOFFSET.REG")
-    if engine["CTRL.CONT"]:
-        starts = k * engine.frame_elements * size
-    elif repeat := engine["FRAME_RPT.REG"]:
-        starts = k % repeat * engine.signed("FOFFSET.REG")
-        starts = starts + k // repeat * engine.signed("FRPTOFF.REG")
-    return (starts[:, None] + inside).ravel() + engine["ADDR.REG"]
 
 
 def _group(program: _Program, place: _Place) -> int:
@@ -347,7 +291,7 @@ def program_sums(epochs: Sequence[Epoch]) -> tuple[SumConstants, ...]:
             )
             if unit["CTRL.OBYTES"] != 1 or unit["CTRL.COMBINEBC"] or product:
                 continue
-            a, b, c = (_signed(unit[name], 16) for name in ("COEFFAC.A", "COEFFB.B", "COEFFAC.C"))
+            a, b, c = (unit.signed(name) for name in ("COEFFAC.A", "COEFFB.B", "COEFFAC.C"))
             shifts = (unit[f"SHIFT.{name}"] for name in ("AX", "BY", "C", "RES"))
             ax, by, cs, res = shifts
             found.append(SumConstants(a, ax, b, by, c, cs, res))
@@ -375,9 +319,7 @@ def _table(unit: Unit) -> Ints:
         registers: dict[int, int] = {}
         whole = {"CTRL.EN": 1, "CTRL.RAW": 1, "CTRL.SIZE0": 8, "FSIZE.WIDTH": 256, "LIMIT.CNT": 1}
         for key, value in {**whole, **fields}.items():
-            place = fields_of("STRENG")[key]
-            held = registers.get(place.register, 0)
-            registers[place.register] = held | value << place.lsb
+            fields_of("STRENG")[key].put(registers, value)
         units[UNITS.index(name)] = Unit(UNITS.index(name), registers, {})
     reader, writer = (UNITS.index(name) for name in ends)
     routes = {
@@ -409,7 +351,7 @@ def match_program(
     graph: Graph,
     base: Choices,
     epochs: Sequence[Epoch],
-    buffers: Sequence[NamedBuffer],
+    buffers: Sequence[Buffer],
     peek: Peek,
 ) -> Matched:
     """The choices of a program for a graph under the contract.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from npuforge.artefacts.c_values import Apply, Record, Symbol, Value
+from npuforge.artefacts.c_values import Apply, Record, Symbol, Value, integers, unwrapped
 from npuforge.artefacts.network_c import Block, NetworkCall
 from npuforge.aton.program import Epoch, Route, Unit
 from npuforge.aton.registers import PORTS, UNITS, fields_of
@@ -39,10 +39,7 @@ class _Registers:
         self.words: dict[int, int] = {0: 1}
 
     def put(self, name: str, value: int) -> None:
-        place = self.fields[name]
-        mask = (1 << place.width) - 1
-        word = self.words.get(place.register, 0) & ~(mask << place.lsb)
-        self.words[place.register] = word | (value & mask) << place.lsb
+        self.fields[name].put(self.words, value)
 
     def copy(self, record: Record, names: Mapping[str, str]) -> None:
         for field, name in names.items():
@@ -60,9 +57,9 @@ def _choice(block: Block, record: Record, field: str, known: Mapping[str, int]) 
     return known[word]
 
 
-def _base(value: Value | None) -> int:
-    while isinstance(value, tuple) and len(value) == 1:
-        value = value[0]
+def base_address(value: Value | None) -> int:
+    """An address field as a number; 0 when it holds none."""
+    value = unwrapped(value)
     return value if isinstance(value, int) else 0
 
 
@@ -96,7 +93,7 @@ def _stream(block: Block, record: Record) -> _Registers:
         raise _refuse(block, f"elements of {memory} bits in memory, {stream} in the stream")
     for lane in range(lanes):
         made.put(f"CTRL.SIZE{lane}", 8)
-    made.put("ADDR.REG", _base(record.get("addr_base")) + record.integer("offset_start"))
+    made.put("ADDR.REG", base_address(record.get("addr_base")) + record.integer("offset_start"))
     if record.integer("raw"):
         count = record.integer("frame_count")
         span = record.integer("offset_end") - record.integer("offset_start")
@@ -246,7 +243,7 @@ def _vector(
     block: Block, record: Record, name: str, count: int, bits: int, peek: Peek
 ) -> list[int] | None:
     """Coefficients of one vector from the constants; None when the structure has no address."""
-    address = _base(record.get(f"{name}_vector"))
+    address = base_address(record.get(f"{name}_vector"))
     if not address:
         return None
     if bits not in (8, 16, 24, 32):
@@ -274,8 +271,7 @@ def _arithmetic(
     for name in "ABC":
         made.put(f"CTRL.COEFF{name}", 1)
     count = min(_counted(block, record, made), _ENTRIES)
-    bits = record.get("vec_precision")
-    sizes = [b for b in bits if isinstance(b, int)] if isinstance(bits, tuple) else []
+    sizes = integers(record.get("vec_precision"))
     if len(sizes) != 3:
         raise _refuse(block, "vec_precision is no triple")
     a, b, c = (
@@ -317,7 +313,7 @@ def _activation(block: Block, record: Record, peek: Peek) -> _Registers:
     made.put("CTRL.TYPE", _choice(block, record, "operation", _ACTIV_TYPES))
     for name, first, width in (("ROM0", 256, 1), ("ROM1", 512, 6)):
         size = record.integer(f"{name}_nbytes")
-        address = _base(record.get(f"{name}_vector"))
+        address = base_address(record.get(f"{name}_vector"))
         if not size or not address:
             continue
         if size > 256 * width:
@@ -408,10 +404,9 @@ def _enabled(call: NetworkCall) -> set[str]:
     names = set()
     items = call.arguments[0] if call.arguments else ()
     for item in items if isinstance(items, tuple) else (items,):
-        while isinstance(item, tuple) and len(item) == 1:
-            item = item[0]
-        if isinstance(item, tuple) and len(item) == 2:
-            kind, number = item
+        pair = unwrapped(item)
+        if isinstance(pair, tuple) and len(pair) == 2:
+            kind, number = pair
             if isinstance(kind, Symbol) and isinstance(number, int):
                 names.add(f"{kind.name}{number}")
     return names

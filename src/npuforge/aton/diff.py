@@ -45,9 +45,7 @@ def _epochs(first: Epoch, second: Epoch) -> Iterator[Difference]:
             continue
         known: dict[int, int] = {}
         for name, place in fields_of(kind_of(page)).items():
-            known[place.register] = known.get(place.register, 0) | (
-                (1 << place.width) - 1 << place.lsb
-            )
+            known[place.register] = known.get(place.register, 0) | place.mask
             if one[name] != two[name]:
                 yield Difference(first.number, one.name, name, hex(one[name]), hex(two[name]))
         for register in sorted(set(one.registers) | set(two.registers)):

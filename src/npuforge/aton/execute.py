@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from npuforge.aton.compiled import Buffer, Compiled
+from npuforge.aton.compiled import Compiled
 from npuforge.aton.simulate import EpochRun, run_epoch
 from npuforge.aton.software import run_work
 from npuforge.aton.streams import Memory
@@ -66,21 +65,6 @@ def _cut(network: Compiled, joined: list[list[int]]) -> list[tuple[int, int]]:
             high = min(high, max(ends))
         cut.append((low, high))
     return cut
-
-
-def as_bytes(buffer: Buffer, values: NDArray[np.generic]) -> bytes:
-    """An array as the bytes of an input buffer; integers by value, not by type.
-
-    Raises:
-        ModelError: ATN-014 when its size or type does not fit.
-    """
-    data = np.ascontiguousarray(values).tobytes()
-    if buffer.real:
-        data = np.ascontiguousarray(values, np.float32).tobytes()
-    if len(data) != buffer.size:
-        reason = f"{values.dtype} {values.shape} is {len(data)} bytes, the buffer {buffer.size}"
-        raise ModelError("ATN-014", buffer=buffer.name, reason=reason)
-    return data
 
 
 def run_program(

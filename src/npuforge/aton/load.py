@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from npuforge.artefacts.c_values import Record, Symbol, Value
+from npuforge.artefacts.c_values import Record, Symbol, Value, integers, reals, unwrapped
 from npuforge.artefacts.ec_blob import read_blob, relocated, relocations
 from npuforge.artefacts.fields import Fields, read_json
 from npuforge.artefacts.ihex import Segment, read_ihex
 from npuforge.artefacts.network_c import (
-    USER_IO,
     USER_STEP,
     Block,
     CacheRange,
@@ -32,7 +31,7 @@ from npuforge.aton.compiled import (
     Step,
     Work,
 )
-from npuforge.aton.descriptors import epoch_of
+from npuforge.aton.descriptors import base_address, epoch_of
 from npuforge.aton.program import epochs_of
 from npuforge.errors import ModelError, UsageError
 
@@ -76,12 +75,13 @@ def load_compiled(path: Path, weights: Sequence[Path] = ()) -> Compiled:
         return _from_code(sources[0], weights)
     if path.suffix == ".c":
         return _from_code(path, weights)
-    data = _bytes(path)
+    data = file_bytes(path)
     step = Step(Kind.HARDWARE, 0, path.name, epochs_of(read_blob(data)))
     return Compiled(path.name, "", "", (), (), (), (), (), (step,), caches=False)
 
 
-def _bytes(path: Path) -> bytes:
+def file_bytes(path: Path) -> bytes:
+    """What is in a file of a compiled network. Raises ATN-009."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -89,19 +89,19 @@ def _bytes(path: Path) -> bytes:
 
 
 def _is_network(path: Path) -> bool:
-    return b"EpochBlock_ItemTypeDef" in _bytes(path)
+    return b"EpochBlock_ItemTypeDef" in file_bytes(path)
 
 
 # Generated C
 
 
 def _from_code(path: Path, weights: Sequence[Path]) -> Compiled:
-    code = read_network_c(_bytes(path), path.name)
+    code = read_network_c(file_bytes(path), path.name)
     blobs: dict[str, bytes] = {}
     if code.header:
         header = path.parent / Path(code.header).name
         if header.is_file():
-            blobs = read_blobs(_bytes(header), header.name)
+            blobs = read_blobs(file_bytes(header), header.name)
     images = _images(path, code, weights)
 
     def peek(address: int, size: int) -> bytes:
@@ -147,13 +147,13 @@ def _images(path: Path, code: NetworkCode, given: Sequence[Path]) -> tuple[Segme
     constant = [pool.address for pool in code.pools if not pool.writable]
     for item in found:
         if item.suffix == ".hex":
-            images.extend(read_ihex(_bytes(item), item.name))
+            images.extend(read_ihex(file_bytes(item), item.name))
             continue
         match = _RAW.search(item.name)
         address = pools.get(match[1]) if match else (constant[0] if len(constant) == 1 else None)
         if address is None:
             raise ModelError("CMP-004", path=item, reason="no pool of the code has that name")
-        if data := _bytes(item):
+        if data := file_bytes(item):
             images.append(Segment(address, data))
     return tuple(images)
 
@@ -254,16 +254,6 @@ def _work(call: NetworkCall, kind: tuple[str, str]) -> Work | None:
     )
 
 
-def _base(value: Value | None) -> int:
-    while isinstance(value, tuple) and len(value) == 1:
-        value = value[0]
-    return value if isinstance(value, int) else 0
-
-
-def _numbers(value: Value | None) -> tuple[int, ...]:
-    return tuple(v for v in value if isinstance(v, int)) if isinstance(value, tuple) else ()
-
-
 def _listed(value: Value) -> tuple[Buffer, ...]:
     """Buffers of a descriptor table in an argument."""
     found = []
@@ -271,23 +261,20 @@ def _listed(value: Value) -> tuple[Buffer, ...]:
         if not isinstance(record, Record) or record.text("name") in ("", "NULL"):
             continue
         start, end = record.integer("offset_start"), record.integer("offset_end")
-        scale = record.get("scale")
         found.append(
             Buffer(
                 name=record.text("name"),
-                address=_base(record.get("addr_base")) + start,
+                address=base_address(record.get("addr_base")) + start,
                 size=end - start,
                 epoch=record.integer("epoch"),
                 batch=record.integer("batch", 1),
-                memory_shape=_numbers(record.get("mem_shape")),
+                memory_shape=integers(record.get("mem_shape")),
                 channel=record.text("chpos").removeprefix("CHPos_"),
                 bits=record.integer("nbits", 8),
                 unsigned=bool(record.integer("Qunsigned")),
                 real=record.text("type") == "DataType_FLOAT",
-                scales=tuple(float(v) for v in scale if isinstance(v, int | float))
-                if isinstance(scale, tuple)
-                else (),
-                offsets=_numbers(record.get("offset")),
+                scales=reals(record.get("scale")),
+                offsets=integers(record.get("offset")),
                 parameter=bool(record.integer("is_param")),
             )
         )
@@ -300,20 +287,19 @@ def _transpose(call: NetworkCall, node: str) -> Work | None:
         return None
     ends, steps = call.arguments[0:3:2], call.arguments[1:4:2]
     operands, size = {}, 1
-    for role, end, step in zip(("input", "output"), ends, steps, strict=True):
-        while isinstance(end, tuple) and len(end) == 1:
-            end = end[0]
+    for role, held, step in zip(("input", "output"), ends, steps, strict=True):
+        end = unwrapped(held)
         if not isinstance(end, Record):
             return None
-        shape, strides = _four(_numbers(end.get("shape"))), _four(_numbers(step))
+        shape, strides = _four(integers(end.get("shape"))), _four(integers(step))
         if shape is None or strides is None:
             return None
-        address = _base(end.get("addr_base")) + end.integer("offset_start")
+        address = base_address(end.get("addr_base")) + end.integer("offset_start")
         count = shape[0] * shape[1] * shape[2] * shape[3]
         operands[role] = Operand(address, shape, strides, True, count)
         size = end.integer("nbits", 8) // 8
     options: dict[str, float | str | tuple[int, ...]] = {
-        "permutation": _numbers(call.arguments[5]),
+        "permutation": integers(call.arguments[5]),
         "bytes": float(size),
     }
     return Work("Transpose", node, True, operands, (), (), options)
@@ -339,7 +325,7 @@ def _operands(
         elif isinstance(value, int | float | str):
             options[name] = value
         elif isinstance(value, tuple):
-            options[name] = _numbers(value)
+            options[name] = integers(value)
     operands = {}
     for role, items in raw.items():
         dims = tuple(items.get(f"tensor_{axis}", 1) for axis in "bhwc")
@@ -386,13 +372,13 @@ def _json_work(item: Fields) -> Work:
 
 
 def _from_json(folder: Path) -> Compiled:
-    top = read_json(_bytes(folder / "network.json"), "network.json")
+    top = read_json(file_bytes(folder / "network.json"), "network.json")
     held = top.part("weights")
-    image = Segment(held.integer("base"), _bytes(folder / held.text("file")))
+    image = Segment(held.integer("base"), file_bytes(folder / held.text("file")))
     buffers = tuple(_json_buffer(item) for item in top.parts("buffers"))
     steps: list[Step] = []
     for item in top.parts("blobs"):
-        epochs = epochs_of(read_blob(_bytes(folder / item.text("file"))))
+        epochs = epochs_of(read_blob(file_bytes(folder / item.text("file"))))
         name = item.text("name")
         number = int(name.rpartition("_")[2]) if name.rpartition("_")[2].isdecimal() else 0
         steps.append(Step(Kind.HARDWARE, number, name, epochs))
@@ -448,8 +434,3 @@ def _is_result(buffer: Buffer, buffers: Sequence[Buffer], steps: Sequence[Step])
         for b in buffers
         if not b.parameter and (b.address, b.size) != (buffer.address, buffer.size)
     )
-
-
-def user_span(address: int) -> bool:
-    """Whether an address stands in for a user-allocated buffer."""
-    return address >= USER_IO

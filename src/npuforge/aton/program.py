@@ -75,6 +75,13 @@ class Pattern:
         last = (self.rows - 1) * self.line + (self.columns - 1) * self.pixel
         return last + self.depth * self.size
 
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Bytes from a frame's start to each of its elements, in stream order."""
+        row = np.arange(self.rows, dtype=np.int64)[:, None, None] * self.line
+        column = np.arange(self.columns, dtype=np.int64)[None, :, None] * self.pixel
+        return (row + column + np.arange(self.depth, dtype=np.int64) * self.size).ravel()
+
     @cached_property
     def low(self) -> int:
         """Lowest address touched."""
@@ -118,8 +125,7 @@ class Unit:
     @cached_property
     def _values(self) -> dict[str, int]:
         return {
-            name: self.registers.get(place.register, 0) >> place.lsb & (1 << place.width) - 1
-            for name, place in fields_of(kind_of(self.page)).items()
+            name: place.get(self.registers) for name, place in fields_of(kind_of(self.page)).items()
         }
 
     def __getitem__(self, field: str) -> int:
@@ -217,6 +223,11 @@ class Epoch:
             for page, unit in sorted(self.units.items())
             if kind_of(page) == "STRENG" and not unit.is_writer
         )
+
+    def source(self, page: int, port: int) -> Unit | None:
+        """The enabled unit a switch destination listens to; None when nothing is routed to it."""
+        route = self.routes.get((page, port))
+        return None if route is None or route.source is None else self.units.get(route.source)
 
 
 class _State:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -52,6 +53,20 @@ class Field:
     register: int
     lsb: int
     width: int
+
+    @property
+    def mask(self) -> int:
+        """Its bits in the register's word."""
+        return (1 << self.width) - 1 << self.lsb
+
+    def get(self, words: Mapping[int, int]) -> int:
+        """Its value, unsigned, in words by register; absent registers hold 0."""
+        return (words.get(self.register, 0) & self.mask) >> self.lsb
+
+    def put(self, words: dict[int, int], value: int) -> None:
+        """Set it to the low bits of a value; the other bits of the word stay."""
+        word = words.get(self.register, 0) & ~self.mask
+        words[self.register] = word | value << self.lsb & self.mask
 
 
 _KIND_OF = tuple(name.rstrip("0123456789") for name in UNITS)

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from npuforge.aton.compiled import Buffer, Operand, Work
 from npuforge.aton.streams import Memory
 from npuforge.errors import ModelError
+from npuforge.graph import CoordinateMode
+from npuforge.numerics.neural_art.pointwise import interpolated, resize_coordinates
 
 Reals = NDArray[np.float64]
 
@@ -74,11 +76,7 @@ class _Bench:
         if values.size != view.size:
             raise _refuse(self.epoch, self.work, f"{values.size} values for {view.shape}")
         view[...] = values.reshape(view.shape).astype(kind)
-        self.mark(item.address, self.span(item, kind.itemsize))
-
-    def mark(self, address: int, size: int) -> None:
-        base, _ = self.memory.region(self.epoch, self.work.node, address, address + size - 1)
-        self.memory.written(base)[address - base : address - base + size] = 1
+        self.memory.mark(item.address, self.span(item, kind.itemsize))
 
     def real(self, role: str) -> Reals:
         """A vector of float32 parameters."""
@@ -132,24 +130,21 @@ def _option(bench: _Bench, name: str, default: float) -> float:
     return float(value) if isinstance(value, int | float) else default
 
 
-def _coordinates(bench: _Bench, size: int, made: int) -> Reals:
-    mode = str(bench.work.options.get("coord_transf_mode", "HALF_PIXEL"))
-    at = np.arange(made, dtype=np.float64)
-    if mode == "HALF_PIXEL":
-        return (at + 0.5) * size / made - 0.5
-    if mode == "ALIGN_CORNERS":
-        return at * ((size - 1) / max(1, made - 1))
-    if mode == "ASYMMETRIC":
-        return at * size / made
-    if mode == "PYTORCH_HALF_PIXEL":
-        return (at + 0.5) * size / made - 0.5 if made > 1 else at * 0
-    raise _refuse(bench.epoch, bench.work, f"coordinates {mode}")
+_COORDINATES = {
+    "HALF_PIXEL": CoordinateMode.HALF_PIXEL,
+    "ALIGN_CORNERS": CoordinateMode.ALIGN_CORNERS,
+    "ASYMMETRIC": CoordinateMode.ASYMMETRIC,
+    "PYTORCH_HALF_PIXEL": CoordinateMode.PYTORCH_HALF_PIXEL,
+}
 
 
 def _along(bench: _Bench, x: Reals, axis: int, made: int) -> Reals:
     """One axis resized."""
     size = x.shape[axis]
-    place = _coordinates(bench, size, made)
+    named = str(bench.work.options.get("coord_transf_mode", "HALF_PIXEL"))
+    if named not in _COORDINATES:
+        raise _refuse(bench.epoch, bench.work, f"coordinates {named}")
+    place = resize_coordinates(_COORDINATES[named], size, made)
     mode = str(bench.work.options.get("mode", "RESIZE_LINEAR"))
     if mode.endswith("NEAREST"):
         kind = str(bench.work.options.get("nearest_mode", "FLOOR"))
@@ -165,14 +160,7 @@ def _along(bench: _Bench, x: Reals, axis: int, made: int) -> Reals:
         return np.take(x, nearest, axis=axis)
     if not mode.endswith("LINEAR"):
         raise _refuse(bench.epoch, bench.work, f"mode {mode}")
-    place = np.clip(place, 0, size - 1)
-    low = np.floor(place).astype(np.int64)
-    high = np.minimum(low + 1, size - 1)
-    shape = [1] * x.ndim
-    shape[axis] = made
-    part = (place - low).reshape(shape)
-    made_of: Reals = np.take(x, low, axis=axis) * (1 - part) + np.take(x, high, axis=axis) * part
-    return made_of
+    return interpolated(x, axis, place)
 
 
 def _resize(bench: _Bench) -> None:
@@ -264,7 +252,7 @@ def _transpose(bench: _Bench) -> None:
     if moved.shape != target.shape:
         raise _refuse(bench.epoch, bench.work, f"{moved.shape} for {target.shape}")
     bench.view(target, kind)[...] = moved
-    bench.mark(target.address, bench.span(target, size))
+    bench.memory.mark(target.address, bench.span(target, size))
 
 
 def _array(bench: _Bench, buffer: Buffer) -> NDArray[np.generic]:
@@ -285,7 +273,7 @@ def _store(bench: _Bench, buffer: Buffer, values: NDArray[np.generic]) -> None:
     last = buffer.end - 1
     base, region = bench.memory.region(bench.epoch, bench.work.node, buffer.address, last)
     region[buffer.address - base : buffer.end - base] = np.frombuffer(data, np.uint8)
-    bench.mark(buffer.address, buffer.size)
+    bench.memory.mark(buffer.address, buffer.size)
 
 
 def _block_of(bench: _Bench, small: Buffer, large: Buffer) -> int:

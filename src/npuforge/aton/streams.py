@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,7 +90,12 @@ class Memory:
         base, region = self.region(0, "load", address, address + max(len(data), 1) - 1)
         start = address - base
         region[start : start + len(data)] = np.frombuffer(data, np.uint8)
-        self._written[base][start : start + len(data)] = 1
+        self.mark(address, len(data))
+
+    def mark(self, address: int, size: int) -> None:
+        """Note bytes as written. Raises ATN-008."""
+        base, _ = self.region(0, "mark", address, address + size - 1)
+        self._written[base][address - base : address - base + size] = 1
 
     def peek(self, address: int, size: int) -> bytes:
         """Bytes at an address. Raises ATN-008."""
@@ -102,12 +107,6 @@ class Memory:
         base, _ = self.region(0, "peek", address, address + max(size, 1) - 1)
         part = self._written[base][address - base : address - base + size]
         return None if part.all() else address + int(part.argmin())
-
-    def forget(self, spans: Iterable[tuple[int, int]]) -> None:
-        """Note bytes (address, size) as never written."""
-        for address, size in spans:
-            base, _ = self.region(0, "forget", address, address + max(size, 1) - 1)
-            self._written[base][address - base : address - base + size] = 0
 
 
 def pattern_of(epoch: int, unit: Unit) -> Pattern:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from npuforge.aton.check import Finding, Severity
+from npuforge.aton.check import Finding
 from npuforge.aton.compiled import Buffer, Compiled, Step
 from npuforge.aton.diff import Difference
 from npuforge.aton.execute import ProgramRun
 from npuforge.aton.simulate import EpochRun
 from npuforge.validate.program import ProgramComparison
+from npuforge.vocab import Severity
 
 
 def _buffer(buffer: Buffer) -> dict[str, Any]:

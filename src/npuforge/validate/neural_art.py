@@ -106,16 +106,16 @@ def validate_against_chip(
         UnsupportedError: a node has no kernel, or the model has state.
     """
     truth = Executor(reference, capture=True)
-    whole, single = (NeuralArtExecutor(chip, choices) for _ in range(2))
+    executor = NeuralArtExecutor(chip, choices)
     nodes = [n for n in chip.nodes if n.contract in CONTRACTS]
     tallies = {n.name: _Tally() for n in nodes}
     pairs: list[tuple[Mapping[str, Array], Mapping[str, Array]]] = []
     for sample in samples:
         outputs = truth.run(sample)
         tensors = {**truth.read(truth.activations()), **sample}
-        pairs.append((outputs, whole.run(sample)))
+        pairs.append((outputs, executor.run(sample)))
         for node in nodes:
-            _add(tallies[node.name], chip, choices, single, node, tensors)
+            _add(tallies[node.name], chip, choices, executor, node, tensors)
     metrics = []
     for name in chip.outputs if pairs else ():
         tensor = chip.tensors[name]
@@ -155,8 +155,8 @@ def _add(
     choice = choices.convolutions[node.name]
     constants = choices.constants.get(node.name) or node_constants(chip, node, choice.form)
     x = inputs[node.inputs[0] or ""]
-    explained = explain_convolution(chip, node, choice, constants, x, wanted)
-    for stage, count in explained.stages.items():
+    stages = explain_convolution(chip, node, choice, constants, x, wanted)
+    for stage, count in stages.items():
         tally.stages[str(stage)] = tally.stages.get(str(stage), 0) + count
 
 

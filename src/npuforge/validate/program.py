@@ -219,8 +219,7 @@ def _gains(epoch: Epoch | None, constants: Memory) -> tuple[str, ...]:
 
 def _streamed(epoch: Epoch, page: int, constants: Memory) -> NDArray[np.int32]:
     """The constants an engine brings to an ARITH's second port; empty when they are none."""
-    route = epoch.routes.get((page, 1))
-    source = epoch.units.get(route.source) if route and route.source is not None else None
+    source = epoch.source(page, 1)
     if source is None or kind_of(source.page) != "STRENG":
         return np.zeros(0, np.int32)
     low, high = source.pattern.low, source.pattern.high
@@ -291,13 +290,13 @@ class _Session:
         if not memory.holds(buffer.address, buffer.end - 1):
             return
         values = logical(buffer, memory.peek(buffer.address, buffer.size))
-        options = [] if values is None else self.references.candidates(buffer, values.shape)
         offset = 0 if buffer.real or not buffer.offsets else buffer.offsets[0]
         ranked = []
-        for item in options:
-            held = np.zeros(0) if values is None else values.astype(np.float64)
-            gap = np.abs(held - offset - item.steps)
-            ranked.append((float(gap.mean()), item, gap))
+        if values is not None:
+            held = values.astype(np.float64) - offset
+            for item in self.references.candidates(buffer, values.shape):
+                gap = np.abs(held - item.steps)
+                ranked.append((float(gap.mean()), item, gap))
         ranked.sort(key=lambda entry: entry[0])
         if values is None or not ranked or (ranked[0][0] > _PLAUSIBLE and not buffer.real):
             self.unmatched.append(buffer.name)
@@ -313,7 +312,7 @@ class _Session:
             largest=float(gap.max(initial=0.0)),
             saturated=0,
             causes=causes,
-            candidates=len(options),
+            candidates=len(ranked),
         )
         self.found.append((comparison, numbers))
         stored = (best.steps + offset).astype(values.dtype)

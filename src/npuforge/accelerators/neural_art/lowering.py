@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from npuforge.accelerators.neural_art.placement import CONV_COLUMNS, CONV_ROWS, split
 from npuforge.graph import ConvAttrs, Graph, Node
 from npuforge.numerics.neural_art import CONTRACTS, CONV_OPS, Choices, ConvChoice, form_of
 
@@ -14,8 +15,6 @@ BATCH_WIDE = 24
 FEW_PIXELS = (16, 64)
 """Maps below these sizes get chains of one and of two; so are the passes of 222 of 225 convolutions
 in four compiled networks."""
-SPLIT_ROWS = 3
-SPLIT_COLUMNS = 6
 
 
 def default_choices(graph: Graph) -> Choices:
@@ -39,8 +38,8 @@ def conv_choice(graph: Graph, node: Node) -> ConvChoice:
     height, width = w.shape[1:3]
     # a transposed convolution runs with stride 1 over its spread input
     strided = isinstance(node.attrs, ConvAttrs) and node.attrs.stride != (1, 1)
-    rows = split(height, SPLIT_ROWS)
-    columns = (width,) if strided else split(width, SPLIT_COLUMNS)
+    rows = split(height, CONV_ROWS)
+    columns = (width,) if strided else split(width, CONV_COLUMNS[1])
     if node.op == "depthwise_conv2d":
         return ConvChoice(form, 1, 1, rows, columns)
     limit = longest_chain(x.shape[1] * x.shape[2])
@@ -55,15 +54,6 @@ def longest_chain(pixels: int) -> int:
     [1, 1, 2, 4]
     """
     return 1 if pixels < FEW_PIXELS[0] else 2 if pixels < FEW_PIXELS[1] else MAX_CHAIN
-
-
-def split(size: int, limit: int) -> tuple[int, ...]:
-    """Parts of at most `limit`, full parts first.
-
-    >>> split(7, 3), split(5, 3), split(7, 6)
-    ((3, 3, 1), (3, 2), (6, 1))
-    """
-    return tuple(min(limit, size - at) for at in range(0, size, limit))
 
 
 def slices(channels: int, batch: int, chain_limit: int = MAX_CHAIN) -> tuple[int, int]:

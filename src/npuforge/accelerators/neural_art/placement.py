@@ -102,15 +102,20 @@ CONV_COLUMNS = {1: 6, 2: 12}
 """Largest kernel one CONVACC pass takes: rows, and columns by stride (1, or 2 and more)."""
 
 
+def split(size: int, limit: int) -> tuple[int, ...]:
+    """Parts of at most `limit`, full parts first.
+
+    >>> split(7, 3), split(5, 3), split(7, 6)
+    ((3, 3, 1), (3, 2), (6, 1))
+    """
+    return tuple(min(limit, size - at) for at in range(0, size, limit))
+
+
 def kernel_parts(kernel: tuple[int, int], stride: int) -> tuple[tuple[int, int], ...]:
     """The passes of a kernel (rows, columns): greedy, so 5 x 5 is 3 x 5 then 2 x 5."""
     width = CONV_COLUMNS[1 if stride == 1 else 2]
-
-    def pieces(size: int, limit: int) -> list[int]:
-        return [min(limit, size - start) for start in range(0, size, limit)]
-
-    columns = pieces(kernel[1], width)
-    return tuple((rows, cols) for rows in pieces(kernel[0], CONV_ROWS) for cols in columns)
+    columns = split(kernel[1], width)
+    return tuple((rows, cols) for rows in split(kernel[0], CONV_ROWS) for cols in columns)
 
 
 def _activations(graph: Graph, node: Node) -> list[Tensor]:

@@ -49,6 +49,22 @@ class ConvChoice:
     columns: tuple[int, ...]
 
 
+def parts(choice: ConvChoice) -> list[tuple[int, int, int, int]]:
+    """Row, rows, column and columns of each part of the kernel.
+
+    >>> parts(ConvChoice(Form.MERGED, 1, 1, (3, 2), (5,)))
+    [(0, 3, 0, 5), (3, 2, 0, 5)]
+    """
+    found, row = [], 0
+    for height in choice.rows:
+        column = 0
+        for width in choice.columns:
+            found.append((row, height, column, width))
+            column += width
+        row += height
+    return found
+
+
 def bounds(channels: int, choice: ConvChoice) -> tuple[int, ...]:
     """Channel bounds of the slices of all links of all passes, in the order they are added.
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from npuforge import _native
 from npuforge.graph import Array, ConvAttrs, Graph, Node, TransposeConvAttrs
-from npuforge.numerics.neural_art.choices import ConvChoice, Form, bounds
+from npuforge.numerics.neural_art.choices import ConvChoice, Form, bounds, parts
 from npuforge.numerics.neural_art.requant import ConvConstants, conv_constants
 from npuforge.numerics.neural_art.rules import form_of
 from npuforge.numerics.neural_art.units import Ints, Pair, accumulated, requantised
@@ -182,9 +182,9 @@ class Convolver:
         results, counts = [], []
         for image in x.reshape(layer.shape):
             padded = layer.map_of(image)
-            parts = [self._group(n, padded) for n in range(layer.groups)]
-            results.append(np.concatenate([p[0] for p in parts], axis=-1))
-            counts += [p[1] for p in parts]
+            made = [self._group(n, padded) for n in range(layer.groups)]
+            results.append(np.concatenate([m[0] for m in made], axis=-1))
+            counts += [m[1] for m in made]
         totals = [sum(c[i] for c in counts) for i in range(3)]
         return np.stack(results), (*totals, max(c[3] for c in counts))  # type: ignore[return-value]
 
@@ -252,7 +252,6 @@ def _loops(
     portable: bool,
 ) -> _native.NeuralArtConvolution:
     rows, columns, channels = layer.map_shape
-    parts = _parts(choice)
     slices = (0, channels) if layer.depthwise else bounds(weights.shape[3], choice)
     passes = 1 if layer.depthwise else choice.passes
     sums = _sum_bounds(weights, layer.depthwise, choice)
@@ -273,7 +272,7 @@ def _loops(
         np.ascontiguousarray(four, np.int16),
         layer.depthwise,
         np.array(geometry, np.int32),
-        np.array(parts, np.int32).reshape(-1),
+        np.array(parts(choice), np.int32).reshape(-1),
         np.array(slices, np.int32),
         passes,
         np.array(stages, np.int32),
@@ -281,18 +280,6 @@ def _loops(
         np.ascontiguousarray(c.offset, np.int64),
         portable,
     )
-
-
-def _parts(choice: ConvChoice) -> list[tuple[int, int, int, int]]:
-    """Row, rows, column and columns of each part of the kernel."""
-    found, row = [], 0
-    for height in choice.rows:
-        column = 0
-        for width in choice.columns:
-            found.append((row, height, column, width))
-            column += width
-        row += height
-    return found
 
 
 def _chain_is_exact(sums: list[int], choice: ConvChoice, outshift: int) -> bool:

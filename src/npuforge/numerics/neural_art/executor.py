@@ -10,9 +10,7 @@ from npuforge.numerics.executor import Executor, check_input
 from npuforge.numerics.neural_art.convolution import Convolver, conv_layer, node_constants
 from npuforge.numerics.neural_art.pointwise import kernel_of, limited
 from npuforge.numerics.neural_art.record import Choices, StageCounts
-from npuforge.numerics.neural_art.rules import CONTRACTS, CONV_OPS
-from npuforge.numerics.ranges import activation_range
-from npuforge.vocab import Activation
+from npuforge.numerics.neural_art.rules import CONTRACTS, CONV_OPS, output_range
 
 Step = Callable[[], None]
 
@@ -100,9 +98,8 @@ class NeuralArtExecutor:
         constants = self.choices.constants.get(node.name)
         if constants is None:
             constants = node_constants(graph, node, choice.form)
-        fused = getattr(node.attrs, "activation", Activation.NONE)
         layer = conv_layer(graph, node)
-        convolver = Convolver(layer, choice, constants, activation_range(y, fused))
+        convolver = Convolver(layer, choice, constants, output_range(graph, node))
 
         def step() -> None:
             value, (shift, gain, output, largest) = convolver.run(self._value(x.name))

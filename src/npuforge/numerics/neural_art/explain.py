@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
@@ -19,9 +18,8 @@ from npuforge.graph import Array, Graph, Node
 from npuforge.numerics.neural_art.choices import ConvChoice, Form
 from npuforge.numerics.neural_art.convolution import ConvLayer, conv_layer
 from npuforge.numerics.neural_art.requant import ConvConstants
+from npuforge.numerics.neural_art.rules import output_range
 from npuforge.numerics.neural_art.units import Ints, accumulated, exact_sums, requantised
-from npuforge.numerics.ranges import activation_range
-from npuforge.vocab import Activation
 
 Reals = npt.NDArray[np.float64]
 
@@ -43,21 +41,6 @@ class Stage(StrEnum):
     """The single rounding of another unit, or the CPU's."""
 
 
-@dataclass(frozen=True)
-class Explained:
-    """Differences of one run of one node.
-
-    Attributes:
-        stages: how many values each stage moved.
-        saturated: values that met a 16-bit limit, whether they differ or not.
-        headroom: unused bits of the largest 16-bit sum; 0 where sums are at their limit.
-    """
-
-    stages: Mapping[Stage, int]
-    saturated: int
-    headroom: int
-
-
 def explain_convolution(
     graph: Graph,
     node: Node,
@@ -65,8 +48,8 @@ def explain_convolution(
     constants: ConvConstants,
     x: Array,
     reference: Array,
-) -> Explained:
-    """Differences between the chip's and a reference's output of one convolution.
+) -> Mapping[Stage, int]:
+    """How many values of one convolution each stage moved from a reference's output.
 
     Args:
         graph: that has the node under a neural_art contract.
@@ -77,9 +60,7 @@ def explain_convolution(
         reference: stored output to compare with.
     """
     layer = conv_layer(graph, node)
-    y = graph.tensor(node.outputs[0])
-    fused = getattr(node.attrs, "activation", Activation.NONE)
-    low, high = activation_range(y, fused)
+    low, high = output_range(graph, node)
     scale, offset = _real_stages(graph, node)
     parts = [_sums(layer, image, choice, constants) for image in x.reshape(layer.shape)]
     exact, y1 = (np.stack([part[i] for part in parts]) for i in (0, 1))
@@ -101,9 +82,7 @@ def explain_convolution(
     else:
         stages.append((Stage.GAIN, np.clip(final, low, high)))
     wanted = reference.astype(np.int64).reshape(final.shape)
-    counts = _attributed(stages, wanted, met)
-    room = max(0, 15 - int(np.abs(y1).max(initial=0)).bit_length())
-    return Explained(counts, int(np.count_nonzero(met)), room)
+    return _attributed(stages, wanted, met)
 
 
 def _attributed(

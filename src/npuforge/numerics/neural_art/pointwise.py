@@ -24,7 +24,13 @@ from npuforge.numerics.neural_art.requant import (
     scale_constants,
     sum_constants,
 )
-from npuforge.numerics.neural_art.rules import CLIP_OPS, FUNCTION_OPS, float_resize, same_scale
+from npuforge.numerics.neural_art.rules import (
+    CLIP_OPS,
+    FUNCTION_OPS,
+    float_resize,
+    output_range,
+    same_scale,
+)
 from npuforge.numerics.neural_art.rules import window as pooling_window
 from npuforge.numerics.neural_art.units import (
     Ints,
@@ -39,6 +45,7 @@ from npuforge.numerics.ranges import activation_range
 from npuforge.numerics.tables import nearest_table
 from npuforge.vocab import Activation
 
+Reals = npt.NDArray[np.float64]
 Kernel = Callable[[Sequence[Array]], Ints]
 """Stored operands to results that are not yet limited to the output's range."""
 
@@ -170,17 +177,24 @@ def float_bilinear(value: Array, attrs: ResizeAttrs, x: Tensor, y: Tensor) -> In
     """
     real = (value.astype(np.float64) - x.quant.z) * float(x.quant.s)
     for axis in (1, 2):
-        source, target = x.shape[axis], y.shape[axis]
-        at = np.clip(_coordinates(attrs.coordinates, source, target), 0, source - 1)
-        first = np.floor(at).astype(np.int64)
-        second = np.minimum(first + 1, source - 1)
-        part = (at - first).reshape(-1, 1, 1) if axis == 1 else (at - first).reshape(-1, 1)
-        real = np.take(real, first, axis) * (1 - part) + np.take(real, second, axis) * part
+        at = resize_coordinates(attrs.coordinates, x.shape[axis], y.shape[axis])
+        real = interpolated(real, axis, at)
     steps: Ints = np.rint(real / float(y.quant.s)).astype(np.int64)
     return steps + y.quant.z
 
 
-def _coordinates(mode: CoordinateMode, source: int, target: int) -> npt.NDArray[np.float64]:
+def interpolated(values: Reals, axis: int, at: Reals) -> Reals:
+    """Values of an array with four axes at real positions of one of them, linear between two."""
+    last = values.shape[axis] - 1
+    at = np.clip(at, 0, last)
+    first = np.floor(at).astype(np.int64)
+    part = (at - first).reshape(-1, *(1,) * (3 - axis))
+    second = np.minimum(first + 1, last)
+    found: Reals = np.take(values, first, axis) * (1 - part) + np.take(values, second, axis) * part
+    return found
+
+
+def resize_coordinates(mode: CoordinateMode, source: int, target: int) -> Reals:
     """Input coordinate of each output position."""
     at = np.arange(target, dtype=np.float64)
     if mode is CoordinateMode.ALIGN_CORNERS:
@@ -195,7 +209,6 @@ def _coordinates(mode: CoordinateMode, source: int, target: int) -> npt.NDArray[
 def limited(graph: Graph, node: Node, values: Ints) -> tuple[Array, int]:
     """Results within the output's range, of its type and shape; how many were limited."""
     y = graph.tensor(node.outputs[0])
-    fused = getattr(node.attrs, "activation", Activation.NONE)
-    held = np.clip(values, *activation_range(y, fused))
+    held = np.clip(values, *output_range(graph, node))
     count = int(np.count_nonzero(held != values))
     return held.astype(NUMPY_TYPES[y.dtype]).reshape(y.shape), count

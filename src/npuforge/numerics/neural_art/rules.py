@@ -18,7 +18,8 @@ from npuforge.graph import (
     Tensor,
 )
 from npuforge.numerics.neural_art.choices import Form, Grade
-from npuforge.vocab import Contract, DType
+from npuforge.numerics.ranges import activation_range
+from npuforge.vocab import Activation, Contract, DType
 
 CONTRACTS = (Contract.NEURAL_ART, Contract.NEURAL_ART_1_1_3)
 CONV_OPS = ("conv2d", "depthwise_conv2d", "transpose_conv2d", "fully_connected")
@@ -110,6 +111,12 @@ def with_neural_art(graph: Graph, contract: Contract) -> Graph:
     return graph.with_nodes(
         replace(node, contract=contract) if has_rule(graph, node) else node for node in graph.nodes
     )
+
+
+def output_range(graph: Graph, node: Node) -> tuple[int, int]:
+    """Smallest and largest stored value of a node's output, its fused activation included."""
+    fused = getattr(node.attrs, "activation", Activation.NONE)
+    return activation_range(graph.tensor(node.outputs[0]), fused)
 
 
 def _int8(tensor: Tensor) -> bool:

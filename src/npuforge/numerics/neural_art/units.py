@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from npuforge.numerics.neural_art.choices import ConvChoice, Form, bounds
+from npuforge.numerics.neural_art.choices import ConvChoice, Form, bounds, parts
 from npuforge.numerics.neural_art.requant import (
     AverageConstants,
     ConvConstants,
@@ -90,27 +90,22 @@ def accumulated(
     result: Ints | None = None
     limits = (0, x.shape[2]) if depthwise else bounds(x.shape[2], choice)
     links = 1 if depthwise else choice.chain
-    row = 0
-    for height in choice.rows:
-        column = 0
-        for width in choice.columns:
-            rows, columns = slice(row, row + height), slice(column, column + width)
-            part = w[rows, columns] if depthwise else w[:, rows, columns]
-            source = x[row * dilation[0] :, column * dilation[1] :]
-            held = np.zeros((*out, w.shape[2] if depthwise else w.shape[0]), np.int64)
-            for link in range(len(limits) - 1):
-                if link and link % links == 0:
-                    held <<= outshift
-                channels = slice(limits[link], limits[link + 1])
-                taps = part if depthwise else part[..., channels]
-                held += exact_sums(source[..., channels], taps, stride, dilation, out, depthwise)
-                if (link + 1) % links:
-                    held = saturated(held, 24)
-                else:
-                    held = saturated(rounded_shift(held, outshift), 16)
-            result = held if result is None else saturated(result + held, 16)
-            column += width
-        row += height
+    for row, height, column, width in parts(choice):
+        rows, columns = slice(row, row + height), slice(column, column + width)
+        part = w[rows, columns] if depthwise else w[:, rows, columns]
+        source = x[row * dilation[0] :, column * dilation[1] :]
+        held = np.zeros((*out, w.shape[2] if depthwise else w.shape[0]), np.int64)
+        for link in range(len(limits) - 1):
+            if link and link % links == 0:
+                held <<= outshift
+            channels = slice(limits[link], limits[link + 1])
+            taps = part if depthwise else part[..., channels]
+            held += exact_sums(source[..., channels], taps, stride, dilation, out, depthwise)
+            if (link + 1) % links:
+                held = saturated(held, 24)
+            else:
+                held = saturated(rounded_shift(held, outshift), 16)
+        result = held if result is None else saturated(result + held, 16)
     assert result is not None
     return result
 
