@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from npuforge.accelerators.neural_art.epochs import (
     DEFAULT_RELEASE,
@@ -56,7 +57,8 @@ class NpuMapping:
         mac_share: multiply-accumulates on the NPU; 0 to 1. Hybrid convolutions count as on it.
         hybrid_epochs: epochs driven by a C helper.
         software_epochs: epochs on the CPU.
-        epochs: the predicted epochs in execution order.
+        graph: the network.
+        merged: requantisation in one ARITH operation; see `epochs.epochs`.
     """
 
     placements: tuple[NpuPlacement, ...]
@@ -65,7 +67,13 @@ class NpuMapping:
     mac_share: float
     hybrid_epochs: int
     software_epochs: int
-    epochs: tuple[Epoch, ...]
+    graph: Graph = field(repr=False, compare=False)
+    merged: bool
+
+    @cached_property
+    def epochs(self) -> tuple[Epoch, ...]:
+        """The predicted epochs in execution order; packed when first asked for."""
+        return epochs(self.graph, self.placements, merged=self.merged)
 
     @property
     def hardware_epochs(self) -> int:
@@ -143,5 +151,6 @@ def _summary(graph: Graph, placements: list[NpuPlacement], merged: bool) -> NpuM
         npu_work / work if work else 1.0,
         sum(p.hybrid_epochs for p in placements),
         sum(p.software_epochs for p in placements),
-        epochs(graph, placements, merged=merged),
+        graph,
+        merged,
     )
