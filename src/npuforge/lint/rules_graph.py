@@ -245,9 +245,7 @@ def quantised_range(graph: Graph, name: str) -> Range | None:
         tensor = graph.tensors[found[0].outputs[0]]
     if tensor.quantization is None or tensor.quantization.axis is not None:
         return None
-    low, high = tensor.dtype.limits
-    scale, zero = float(tensor.quant.s), tensor.quant.z
-    return (low - zero) * scale, (high - zero) * scale
+    return tensor.quant.range_of(tensor.dtype)
 
 
 def _declared_range(subject: Subject) -> Iterator[Hit]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from npuforge.graph import Graph, Names, Node, PadAttrs, Quantization, StateAttrs, Tensor
 from npuforge.graph.attrs import NO_ATTRS, Attrs
-from npuforge.passes.framework import Edit, Exactness, Pass
+from npuforge.passes.framework import Edit, Pass
 from npuforge.vocab import Contract, DType
 
 LOWER = 128
@@ -26,7 +26,6 @@ class UnsignedToSigned(Pass):
     """
 
     code: ClassVar[str] = "unsigned-to-signed"
-    exactness: ClassVar[Exactness] = Exactness.BOUNDED
     bound: ClassVar[float] = 2.0
 
     def find(self, graph: Graph, node: Node, names: Names) -> Edit | None:
