@@ -26,6 +26,7 @@ from npuforge.graph import (
     Tensor,
 )
 from npuforge.passes.framework import (
+    CHANNEL_AXIS,
     Builder,
     Edit,
     Pass,
@@ -202,7 +203,7 @@ class Layer:
         y = graph.tensors[node.outputs[0]]
         if not w.is_constant:
             return None
-        axis = 3 if node.op == "depthwise_conv2d" else 0
+        axis = CHANNEL_AXIS[node.op]
         name = node.inputs[2] if len(node.inputs) > 2 else None
         floats = x.dtype is w.dtype is y.dtype is DType.FLOAT32
         if not floats and not (is_int8(x, y) and w.dtype is DType.INT8 and w.quantization):

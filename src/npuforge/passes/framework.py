@@ -21,6 +21,9 @@ from npuforge.graph.attrs import NO_ATTRS
 from npuforge.graph.ops import SCHEMAS
 from npuforge.vocab import Contract, DType
 
+CHANNEL_AXIS = {"conv2d": 0, "depthwise_conv2d": 3, "fully_connected": 0, "transpose_conv2d": 0}
+"""Operators with weights, and the weights' axis of output channels."""
+
 
 class Exactness(StrEnum):
     """What a pass promises of the tensors it computes another way."""
