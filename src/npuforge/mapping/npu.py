@@ -15,7 +15,7 @@ from npuforge.accelerators.neural_art.epochs import (
 from npuforge.accelerators.neural_art.placement import USER_RULE, NpuPlacement, place_node
 from npuforge.accelerators.protocol import PlacementKind
 from npuforge.errors import UsageError
-from npuforge.graph import Graph, macs, short_name
+from npuforge.graph import Graph, Node, macs, short_name
 from npuforge.messages import render
 
 
@@ -121,6 +121,12 @@ def map_to_npu(
     return _summary(graph, placements, merges_requantisation(release))
 
 
+def moved_bytes(graph: Graph, node: Node) -> int:
+    """Activation bytes that a node reads and writes."""
+    tensors = (*graph.input_tensors(node), *graph.output_tensors(node))
+    return sum(t.nbytes for t in tensors if t is not None and not t.is_constant)
+
+
 def _summary(graph: Graph, placements: list[NpuPlacement], merged: bool) -> NpuMapping:
     fallbacks = []
     nodes = on_npu = work = npu_work = 0
@@ -134,12 +140,10 @@ def _summary(graph: Graph, placements: list[NpuPlacement], merged: bool) -> NpuM
             on_npu += placement.kind is PlacementKind.HARDWARE
         if placement.is_fallback:
             reason, remedy = render(placement.rule, placement.params)
-            tensors = (*graph.input_tensors(node), *graph.output_tensors(node))
-            moved = sum(t.nbytes for t in tensors if t is not None and not t.is_constant)
             fallbacks.append(
                 Fallback(
                     *(node.name, node.op, placement.kind, placement.rule, reason, remedy),
-                    *(placement.confidence.value, count, moved),
+                    *(placement.confidence.value, count, moved_bytes(graph, node)),
                 )
             )
     # A hybrid epoch does its work with the NPU's DMA: cheaper than any node on the CPU.
