@@ -25,6 +25,7 @@ begin = os.times().user
 planned, board = api.analyze_model(sys.argv[1], "stm32n6570-dk")
 middle = os.times().user
 npu = api.npu_mapping(planned.graph, board)
+npu.hardware_epochs
 time = api.npu_time(planned.graph, board, npu, "nominal")
 print(json.dumps([len(planned.graph.nodes), middle - begin, os.times().user - middle]))
 """

@@ -113,11 +113,3 @@ def m55_layers(shared: Path) -> list[LayerTime]:
             work = int(r["macc"] or 0) if op == "fully_connected" else 0
             layers.append(LayerTime(op, r["run_id"], size, work, float(r["cycles"])))
     return layers
-
-
-def family_counts(rows: list[PublishedTime]) -> dict[str, int]:
-    """Rows by family group."""
-    counts: dict[str, int] = {}
-    for row in rows:
-        counts[row.observation.group] = counts.get(row.observation.group, 0) + 1
-    return counts

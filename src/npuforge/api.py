@@ -341,7 +341,7 @@ def npu_mapping(
         UsageError: a name in `cpu` fits no node and no operator of the graph, or `release` is no
             release of ST Edge AI Core.
     """
-    if "neural_art" not in target.accelerators:
+    if not target.has_neural_art:
         return None
     return map_to_npu(graph, cpu=cpu, integer_io=integer_io, release=release)
 

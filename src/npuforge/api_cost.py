@@ -17,7 +17,6 @@ from npuforge.cost import (
     compiler_rules,
     epoch_works,
     load_calibration,
-    npu_cost,
     place_activations,
     read_calibration,
 )
@@ -26,6 +25,7 @@ from npuforge.cost.calibrate import fit as fit_constants
 from npuforge.cost.energy import Level, NetworkEnergy, network_energy
 from npuforge.cost.explain import Explanation, PrefetchPlan, prefetch_plan, why_slower
 from npuforge.cost.measured import Comparison, compare_measured
+from npuforge.cost.neural_art import cost_of_works
 from npuforge.cost.points import operating_point
 from npuforge.errors import UsageError, ValidationError
 from npuforge.explore.search import Exploration, explore
@@ -118,18 +118,14 @@ def model_cost(
     works = epoch_works(graph, npu.placements, compiler_rules(compiler))
     near, internal = activation_limits(board)
     where = place_activations(graph, works, near, internal)
-    cost = npu_cost(
-        graph, npu.placements, point, constants,
-        release=compiler, controller=controller, residence=where,
-    )  # fmt: skip
+    cost = cost_of_works(works, where, point, constants, compiler, controller)
     others = tuple(board.operating_points.values())
     room = max(0, internal - min(where.peak, internal))
     return ModelCost(
         graph, board, cost, network_energy(cost, Level.BOARD), network_energy(cost, Level.CORE),
         why_slower(graph, npu.placements, cost, others), prefetch_plan(cost, room),
         tuple(
-            npu_cost(graph, npu.placements, other, constants, release=compiler,
-                     controller=controller, residence=where)
+            cost_of_works(works, where, other, constants, compiler, controller)
             for other in others
         ),
     )  # fmt: skip
@@ -225,7 +221,7 @@ def explore_model(
         NpuforgeError: the model cannot be read, the target has no Neural-ART, a bad option.
     """
     board = load_target(target)
-    if "neural_art" not in board.accelerators:
+    if not board.has_neural_art:
         raise UsageError("CST-006", target=board.name)
     points = tuple(operating_point(board, clock) for clock in clocks)
     return explore(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuforge.cost import load_calibration
-from npuforge.explore.search import Backend, Candidate, Exploration, _choices, _run, explore, pareto
+from npuforge.explore.search import Backend, Candidate, Exploration, candidates, explore, pareto
 from npuforge.graph import Graph
 from npuforge.importers import load_model
 from npuforge.targets import load_target
@@ -27,10 +27,7 @@ def network(example: Callable[[str], Path]) -> Graph:
 @pytest.fixture(scope="module")
 def everything(network: Graph) -> list[Candidate]:
     points = tuple(TARGET.operating_points.values())
-    return [
-        _run(network, TARGET, choice, "4.0", True, load_calibration())
-        for choice in _choices(points)
-    ]
+    return list(candidates(network, TARGET, points, "4.0", True, load_calibration()))
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +100,5 @@ def _fill() -> list[Candidate]:
     folder = Path(__file__).parents[2] / "examples"
     graph = load_model(min(folder.glob("*/*.tflite"), key=lambda path: path.stat().st_size))
     points = tuple(TARGET.operating_points.values())
-    _CACHE.extend(
-        _run(graph, TARGET, choice, "3.0", True, load_calibration()) for choice in _choices(points)
-    )
+    _CACHE.extend(candidates(graph, TARGET, points, "3.0", True, load_calibration()))
     return _CACHE

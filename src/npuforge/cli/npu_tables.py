@@ -279,16 +279,9 @@ def show_boards(graph: Graph, cpu: Sequence[str], integer_io: bool, as_json: boo
 
 
 def _print_npu(npu: NpuMapping, time: NpuCost) -> None:
-    from npuforge.cli.common import console
-    from npuforge.messages import text
-
-    console().print()
-    console().print(
-        text(
-            "NPU-share", nodes=f"{npu.node_share:.1%}", macs=f"{npu.mac_share:.1%}",
-            hardware=npu.hardware_epochs, hybrid=npu.hybrid_epochs, software=npu.software_epochs,
-        ),
-        markup=False,
+    _line(
+        "NPU-share", nodes=f"{npu.node_share:.1%}", macs=f"{npu.mac_share:.1%}",
+        hardware=npu.hardware_epochs, hybrid=npu.hybrid_epochs, software=npu.software_epochs,
     )  # fmt: skip
     _print_fallbacks(npu.fallbacks, _ms_of(time))
 
@@ -328,7 +321,7 @@ def _print_epochs(npu: NpuMapping) -> None:
         steps = "; ".join(f"{node}: {' '.join(names)}" for node, names in parts.items())
         rows.append((number, epoch.kind.value.replace("_", " "), steps))
     console().print()
-    print_table(text("NPU-epochs"), tuple(text("NPU-epochs-columns").split("|")), rows)
+    print_table(text("NPU-epochs"), _columns("NPU-epochs-columns"), rows)
 
 
 def _print_cost(cost: NpuCost) -> None:

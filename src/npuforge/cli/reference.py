@@ -39,7 +39,7 @@ def errors_page() -> str:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|").replace("{", "`{").replace("}", "}`")
+    return _plain(text).replace("{", "`{").replace("}", "}`")
 
 
 def commands_page() -> str:

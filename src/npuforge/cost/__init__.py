@@ -1,6 +1,7 @@
 """The cost room: work of each step, time and energy of each NPU epoch. It places nothing."""
 
-from npuforge.cost.compiler import DEFAULT_RELEASE, Compiler, compiler_rules
+from npuforge.accelerators.neural_art.epochs import DEFAULT_RELEASE
+from npuforge.cost.compiler import Compiler, compiler_rules
 from npuforge.cost.constants import (
     Calibration,
     Constants,

@@ -6,13 +6,9 @@ A release is an input of the cost model: the same network on the same board diff
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from npuforge.errors import UsageError
-
-DEFAULT_RELEASE = "4.0"
-"""Taken when the user names none."""
+from npuforge.accelerators.neural_art.epochs import MERGED_FROM, release_number
 
 
 @dataclass(frozen=True)
@@ -35,15 +31,11 @@ class Compiler:
     split_pointwise_mean: bool
 
 
-def compiler_rules(release: str = DEFAULT_RELEASE) -> Compiler:
+def compiler_rules(release: str) -> Compiler:
     """The rules of a release such as "2.2.0-20266" or "4.0".
 
     Raises:
         UsageError: not a release number.
     """
-    found = re.match(r"\s*(\d{1,3})\.(\d{1,3})", release)
-    if found is None:
-        raise UsageError("CST-001", release=release)
-    number = (int(found[1]), int(found[2]))
-    modern = number >= (3, 0)
-    return Compiler(number, modern, modern, number >= (4, 0))
+    number = release_number(release)
+    return Compiler(number, number >= MERGED_FROM, number >= (3, 0), number >= (4, 0))

@@ -15,6 +15,7 @@ from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 
+from npuforge.accelerators import PlacementKind
 from npuforge.cost.neural_art import NpuCost
 from npuforge.targets import OperatingPoint
 
@@ -172,7 +173,7 @@ def network_energy(
     k = constants or load_energy()
     entries = []
     for epoch in cost.epochs:
-        on_cpu = epoch.kind.value not in ("hardware",)
+        on_cpu = epoch.kind is not PlacementKind.HARDWARE
         entries.append(
             EpochEnergy(
                 epoch.node,

@@ -144,12 +144,11 @@ def _groups(graph: Graph, placements: Sequence[NpuPlacement], compiler: Compiler
             host = _host(graph, node, sources, made, readers, kept, compiler)
         if host is None:
             host = _Group([node], placement.kind, node.outputs[0], [])
-            _take(host, _needs(graph, node, compiler))
             groups.append(host)
         else:
-            _take(host, _needs(graph, node, compiler))
             host.nodes.append(node)
             host.tail = node.outputs[0]
+        _take(host, _needs(graph, node, compiler))
         host.sources.extend(sources)
         for name in node.outputs:
             made[name] = host
@@ -159,14 +158,10 @@ def _groups(graph: Graph, placements: Sequence[NpuPlacement], compiler: Compiler
 def _views(graph: Graph, placements: Sequence[NpuPlacement]) -> set[str]:
     """Nodes that cost nothing: views, and borders that the convolution behind them adds itself."""
     found = {p.node for p in placements if p.kind is PlacementKind.VIEW}
-    readers: dict[str, list[Node]] = {}
-    for node in graph.nodes:
-        for name in filter(None, node.inputs):
-            readers.setdefault(name, []).append(node)
     for node in graph.nodes:
         if node.op != "pad":
             continue
-        behind = readers.get(node.outputs[0], [])
+        behind = graph.consumers.get(node.outputs[0], ())
         before, after = graph.tensor(node.inputs[0]).shape, graph.output_tensors(node)[0].shape
         small = len(before) == 4 and all(
             b - a <= MAX_BORDER for a, b in zip(before, after, strict=True)

@@ -17,7 +17,7 @@ from npuforge.cost.compiler import compiler_rules
 from npuforge.cost.constants import Calibration
 from npuforge.cost.epochs import MAX_KERNELS, EpochWork, epoch_works
 from npuforge.cost.neural_art import EpochCost, NpuCost, cost_of_works
-from npuforge.cost.residence import Memory, Residence
+from npuforge.cost.residence import Residence
 from npuforge.cost.timing import Bottleneck
 from npuforge.graph import Graph
 from npuforge.messages import render
@@ -239,9 +239,3 @@ def prefetch_plan(cost: NpuCost, room: int) -> PrefetchPlan:
         sum(e.ahead_ms for e in entries),
         max((e.nbytes for e in entries if e.ahead_ms > 0), default=0),
     )  # fmt: skip
-
-
-def spilled(cost: NpuCost) -> dict[Memory, int]:
-    """Bytes of activations outside NPU RAM, by memory."""
-    return {memory: cost.residence.bytes_in(memory) for memory in
-            (Memory.CPU_RAM, Memory.EXTERNAL)}  # fmt: skip

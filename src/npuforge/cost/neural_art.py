@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from npuforge.accelerators import PlacementKind
+from npuforge.accelerators.neural_art.epochs import DEFAULT_RELEASE
 from npuforge.accelerators.neural_art.placement import NpuPlacement
-from npuforge.cost.compiler import DEFAULT_RELEASE, compiler_rules
+from npuforge.cost.compiler import compiler_rules
 from npuforge.cost.constants import Calibration, load_calibration
 from npuforge.cost.epochs import EpochWork, epoch_works
 from npuforge.cost.residence import Residence, place_activations

@@ -9,7 +9,7 @@ from npuforge.cost import npu_cost
 from npuforge.errors import NpuforgeError
 from npuforge.graph import Graph
 from npuforge.lowering import lower
-from npuforge.mapping import map_graph, map_to_npu
+from npuforge.mapping import NpuMapping, map_graph, map_to_npu
 from npuforge.memory import plan_memory, verify_plan
 from npuforge.targets import Target, Use, load_target, target_names
 
@@ -74,7 +74,11 @@ def compare_boards(
         cpu: nodes and operators forced to the CPU; see `map_to_npu`.
         integer_io: see `map_to_npu`.
     """
-    results = [_one(graph, target, cpu, integer_io) for target in targets]
+    boards = tuple(targets)
+    npu = None
+    if any(board.has_neural_art for board in boards):
+        npu = map_to_npu(graph, cpu=cpu, integer_io=integer_io)
+    results = [board_result(graph, target, npu) for target in boards]
     inf = float("inf")
     results.sort(
         key=lambda r: (
@@ -88,7 +92,14 @@ def compare_boards(
     return tuple(results)
 
 
-def _one(graph: Graph, target: Target, cpu: Collection[str], integer_io: bool) -> BoardResult:
+def board_result(graph: Graph, target: Target, npu: NpuMapping | None) -> BoardResult:
+    """The network on one board.
+
+    Args:
+        graph: the network.
+        target: the board.
+        npu: the network's placement on Neural-ART; may be None for a board without one.
+    """
     why, weights, activations, external = "", None, None, 0
     try:
         schedule = lower(graph, map_graph(graph, target), target)
@@ -100,8 +111,7 @@ def _one(graph: Graph, target: Target, cpu: Collection[str], integer_io: bool) -
     except NpuforgeError as error:
         why = str(error)
     share = work = ms = None
-    if "neural_art" in target.accelerators:
-        npu = map_to_npu(graph, cpu=cpu, integer_io=integer_io)
+    if npu is not None and target.has_neural_art:
         share, work = npu.node_share, npu.mac_share
         ms = npu_cost(graph, npu.placements, target.operating_points["nominal"]).ms
     return BoardResult(

@@ -28,7 +28,7 @@ class TargetJudge:
     def score(self, graph: Graph) -> Score:
         """The figures of a graph; without an NPU only the number of nodes counts."""
         transposes = sum(node.op == "transpose" for node in graph.nodes)
-        if not self._has_npu:
+        if not self.target.has_neural_art:
             running = sum(not is_view(node) for node in graph.nodes)
             return Score(running, transposes=transposes)
         npu = map_to_npu(graph)
@@ -41,10 +41,6 @@ class TargetJudge:
 
     def off_npu(self, graph: Graph) -> Collection[str]:
         """Names of the nodes that leave the NPU."""
-        if not self._has_npu:
+        if not self.target.has_neural_art:
             return ()
         return {fallback.node for fallback in map_to_npu(graph).fallbacks}
-
-    @property
-    def _has_npu(self) -> bool:
-        return "neural_art" in self.target.accelerators

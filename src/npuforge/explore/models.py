@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 
 from npuforge.errors import NpuforgeError
-from npuforge.explore.boards import BoardResult, compare_boards
+from npuforge.explore.boards import BoardResult, board_result
 from npuforge.graph import macs
 from npuforge.importers import Shapes, load_model
 from npuforge.mapping import map_to_npu
@@ -62,12 +62,12 @@ def _one(
 ) -> ModelResult:
     try:
         graph = load_model(path, shapes)
-        (board,) = compare_boards(graph, [target], cpu=cpu, integer_io=integer_io)
-        epochs, worst = None, ""
-        if "neural_art" in target.accelerators:
+        npu, epochs, worst = None, None, ""
+        if target.has_neural_art:
             npu = map_to_npu(graph, cpu=cpu, integer_io=integer_io)
             epochs = (npu.hardware_epochs, npu.hybrid_epochs, npu.software_epochs)
             worst = npu.fallbacks[0].rule if npu.fallbacks else ""
+        board = board_result(graph, target, npu)
     except NpuforgeError as error:
         return ModelResult(path, str(error), 0, 0, None, None, "")
     work = sum(macs(graph, node) for node in graph.nodes)

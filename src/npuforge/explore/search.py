@@ -16,8 +16,10 @@ from npuforge.accelerators.neural_art.placement import NpuPlacement
 from npuforge.cost import (
     DEFAULT_RELEASE,
     Calibration,
+    EpochWork,
     Memory,
     NpuCost,
+    Residence,
     activation_limits,
     compiler_rules,
     epoch_works,
@@ -139,12 +141,42 @@ def explore(
     wanted = tuple(points) or tuple(target.operating_points.values())
     found = [
         candidate
-        for choice in _choices(wanted)
-        for candidate in (_run(graph, target, choice, release, controller, used),)
+        for candidate in candidates(graph, target, wanted, release, controller, used)
         if (max_ms is None or candidate.cost.ms <= max_ms)
         and (max_ram is None or candidate.ram <= max_ram)
     ]
     return Exploration(pareto(found), len(found))
+
+
+def candidates(
+    graph: Graph,
+    target: Target,
+    points: Sequence[OperatingPoint],
+    release: str,
+    controller: bool,
+    calibration: Calibration,
+) -> Iterator[Candidate]:
+    """Every choice, run; arguments as for `explore`."""
+    placed = {io: map_to_npu(graph, integer_io=io).placements for io in (False, True)}
+    rules = compiler_rules(release)
+    works = {
+        (Backend.NPU, False): epoch_works(graph, placed[False], rules),
+        (Backend.NPU, True): epoch_works(graph, placed[True], rules),
+        (Backend.CPU, True): epoch_works(graph, _on_cpu(placed[True]), rules),
+    }
+    near, internal = activation_limits(target)
+    limits = {Spread.NPU_RAM: near, Spread.ON_CHIP: internal}
+    where = {
+        (key, spread): place_activations(graph, own, near, limit)
+        for key, own in works.items()
+        for spread, limit in limits.items()
+    }
+    for choice in _choices(points):
+        key = (choice.backend, choice.integer_io)
+        yield _run(
+            choice, works[key], where[key, choice.spread], limits[choice.spread], internal,
+            release, controller, calibration,
+        )  # fmt: skip
 
 
 def pareto(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -168,7 +200,7 @@ def _choices(points: Sequence[OperatingPoint]) -> Iterator[Choice]:
         yield Choice(point, Backend.CPU, True, Spread.ON_CHIP, 0.0)
 
 
-def _on_cpu(graph: Graph, placements: Sequence[NpuPlacement]) -> tuple[NpuPlacement, ...]:
+def _on_cpu(placements: Sequence[NpuPlacement]) -> tuple[NpuPlacement, ...]:
     return tuple(
         placement
         if placement.kind is PlacementKind.VIEW
@@ -178,20 +210,15 @@ def _on_cpu(graph: Graph, placements: Sequence[NpuPlacement]) -> tuple[NpuPlacem
 
 
 def _run(
-    graph: Graph,
-    target: Target,
     choice: Choice,
+    works: Sequence[EpochWork],
+    where: Residence,
+    limit: int,
+    internal: int,
     release: str,
     controller: bool,
     calibration: Calibration,
 ) -> Candidate:
-    placements = map_to_npu(graph, integer_io=choice.integer_io).placements
-    if choice.backend is Backend.CPU:
-        placements = _on_cpu(graph, placements)
-    works = epoch_works(graph, placements, compiler_rules(release))
-    near, internal = activation_limits(target)
-    limit = near if choice.spread is Spread.NPU_RAM else internal
-    where = place_activations(graph, works, near, limit)
     cost = cost_of_works(works, where, choice.point, calibration, release, controller)
     external = where.bytes_in(Memory.EXTERNAL)
     activations = min(where.peak, limit)

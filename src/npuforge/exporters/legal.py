@@ -75,7 +75,10 @@ class _Rewriter:
             made = self.tensor(tensor, "real", DType.FLOAT32, None)
             self._real[name] = made
             if tensor.data is not None:
-                self.tensors[made] = replace(self.tensors[made], data=_dequantized(tensor))
+                self.tensors[made] = replace(
+                    self.tensors[made],
+                    data=np.ascontiguousarray(tensor.quant.real_single(tensor.array)),
+                )
             else:
                 contract = Contract.ONNX_QLINEAR
                 node = Node(made, "dequantize", (name,), (made,), NoAttrs(), contract)
@@ -89,17 +92,6 @@ class _Rewriter:
             used.update(node.input_names, node.outputs)
         tensors = {name: tensor for name, tensor in self.tensors.items() if name in used}
         return self.graph.with_nodes(self.nodes, tensors)
-
-
-def _dequantized(tensor: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    quant = tensor.quant
-    shape = [1] * len(tensor.shape)
-    if quant.axis is not None:
-        shape[quant.axis] = quant.scale.size
-    zero = quant.zero_point.reshape(shape) if quant.axis is not None else quant.zero_point[0]
-    scale = quant.scale.reshape(shape) if quant.axis is not None else quant.scale[0]
-    real = (tensor.array.astype(np.int64) - zero).astype(np.float32) * scale
-    return np.ascontiguousarray(real, np.float32)
 
 
 def for_tflite(graph: Graph) -> Graph:

@@ -81,6 +81,34 @@ class Quantization:
         """Whether there is one scale a channel."""
         return self.axis is not None
 
+    def broadcast(self, rank: int) -> tuple[int, ...]:
+        """The shape in which scales and zero points fit an array of some rank."""
+        if self.axis is None:
+            return ()
+        shape = [1] * rank
+        shape[self.axis] = -1
+        return tuple(shape)
+
+    def real(self, stored: Array) -> npt.NDArray[np.float64]:
+        """Stored numbers as real ones, in double precision."""
+        shape = self.broadcast(stored.ndim)
+        scale = self.scale.astype(np.float64).reshape(shape)
+        made: npt.NDArray[np.float64]
+        made = (stored.astype(np.float64) - self.zero_point.reshape(shape)) * scale
+        return made
+
+    def real_single(self, stored: Array) -> npt.NDArray[np.float32]:
+        """Stored numbers as real ones, in single precision as DequantizeLinear computes them."""
+        shape = self.broadcast(stored.ndim)
+        offset = stored.astype(np.int64) - self.zero_point.reshape(shape)
+        made: npt.NDArray[np.float32] = offset.astype(np.float32) * self.scale.reshape(shape)
+        return made
+
+    def range_of(self, dtype: DType) -> tuple[float, float]:
+        """Smallest and largest real number of a type under one scale."""
+        low, high = dtype.limits
+        return (low - self.z) * float(self.s), (high - self.z) * float(self.s)
+
     def same_as(self, other: Quantization | None) -> bool:
         """Whether both describe the same mapping, value for value."""
         if self is other:

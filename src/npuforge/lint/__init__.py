@@ -95,5 +95,5 @@ def _real_inputs(graph: Graph, samples: Sequence[Mapping[str, Array]]) -> dict[s
         if tensor.dtype.is_float:
             real[name] = stacked
         elif tensor.quantization is not None and tensor.quantization.axis is None:
-            real[name] = (stacked.astype(np.float64) - tensor.quant.z) * float(tensor.quant.s)
+            real[name] = tensor.quant.real(stacked)
     return real

@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from npuforge.graph import Array, ConvAttrs, Graph, Node
 from npuforge.lint.findings import Hit, LintRule
-from npuforge.lint.rules_graph import quantised_range
-from npuforge.lint.subject import Subject
+from npuforge.lint.rules_graph import each_node, quantised_range
+from npuforge.lint.subject import Range, Subject
+from npuforge.passes import CHANNEL_AXIS
 from npuforge.vocab import DType, Severity
 
 SHARE_OUTSIDE = 0.01
@@ -29,13 +30,17 @@ def _fault(subject: Subject) -> Iterator[Hit]:
         yield str(fault.params.get("tensor", subject.file.name)), {"reason": fault.message}
 
 
+def _given(subject: Subject) -> Iterator[tuple[str, Array, Range]]:
+    """Inputs that hold something, with the range they are quantised over."""
+    if subject.graph is not None:
+        for name, values in subject.given.items():
+            limits = quantised_range(subject.graph, name)
+            if limits is not None and values.size:
+                yield name, values, limits
+
+
 def _outside(subject: Subject) -> Iterator[Hit]:
-    graph = subject.graph
-    for name, values in subject.given.items() if graph is not None else ():
-        assert graph is not None
-        limits = quantised_range(graph, name)
-        if limits is None or not values.size:
-            continue
+    for name, values, limits in _given(subject):
         real = values.astype(np.float64)
         step = (limits[1] - limits[0]) / 255.0
         outside = float(((real < limits[0] - step) | (real > limits[1] + step)).mean())
@@ -53,12 +58,7 @@ def _outside(subject: Subject) -> Iterator[Hit]:
 
 
 def _narrow(subject: Subject) -> Iterator[Hit]:
-    graph = subject.graph
-    for name, values in subject.given.items() if graph is not None else ():
-        assert graph is not None
-        limits = quantised_range(graph, name)
-        if limits is None or not values.size:
-            continue
+    for name, values, limits in _given(subject):
         used = float(values.max() - values.min()) / (limits[1] - limits[0])
         if used < NARROW:
             yield (
@@ -72,11 +72,10 @@ def _narrow(subject: Subject) -> Iterator[Hit]:
 
 
 def _accumulator(subject: Subject) -> Iterator[Hit]:
-    graph = subject.graph
-    for node in graph.nodes if graph is not None else ():
-        assert graph is not None
-        found = overflow(graph, node, [value[str(node.inputs[0])] for value in subject.values]
-                         if _is_layer(graph, node) else [])  # fmt: skip
+    for graph, node in each_node(subject):
+        if not _is_layer(graph, node):
+            continue
+        found = overflow(graph, node, [value[str(node.inputs[0])] for value in subject.values])
         if found is not None and found[0] > 0:
             yield node.name, {"share": f"{found[0]:.1%}", "largest": f"{found[1]:.2f}"}
 
@@ -113,7 +112,7 @@ def overflow(graph: Graph, node: Node, inputs: list[Array]) -> tuple[float, floa
     weights = w.array.astype(np.int64)
     if w.quantization is not None and not w.quantization.is_per_channel:
         weights = weights - w.quant.z
-    axis = 3 if node.op == "depthwise_conv2d" else 0
+    axis = CHANNEL_AXIS[node.op]
     others = tuple(i for i in range(weights.ndim) if i != axis)
     shift = max(0, int(np.abs(weights.sum(axis=others)).max()).bit_length() - 7)
     rng = np.random.default_rng(1)

@@ -9,7 +9,7 @@ import numpy as np
 from npuforge.graph import ConvAttrs, Graph, Node, Tensor, is_view
 from npuforge.lint.findings import Hit, LintRule
 from npuforge.lint.subject import Range, Subject
-from npuforge.passes import is_activation_link, is_strided_line
+from npuforge.passes import CHANNEL_AXIS, is_activation_link, is_strided_line
 from npuforge.vocab import Contract, DType, Severity
 
 MAX_RANK = 4
@@ -24,7 +24,6 @@ SCORE_LEVELS = 64
 BOUNDED = frozenset({"logistic", "softmax", "hard_sigmoid"})
 """Operators whose results lie in 0..1."""
 MOVEMENT = frozenset({"reshape", "transpose", "slice", "split", "concat", "quantize", "dequantize"})
-_WEIGHTED = {"conv2d": 0, "depthwise_conv2d": 3, "fully_connected": 0, "transpose_conv2d": 0}
 
 
 def _computed(graph: Graph) -> Iterator[tuple[Node, Tensor]]:
@@ -33,10 +32,16 @@ def _computed(graph: Graph) -> Iterator[tuple[Node, Tensor]]:
             yield node, tensor
 
 
-def _nodes(subject: Subject) -> Iterator[tuple[Graph, Node]]:
+def each_node(subject: Subject) -> Iterator[tuple[Graph, Node]]:
+    """All nodes of a graph that can be read."""
     if subject.graph is not None:
         for node in subject.graph.nodes:
             yield subject.graph, node
+
+
+def _layers(subject: Subject) -> Iterator[tuple[Graph, Node]]:
+    """Nodes with weights."""
+    return ((graph, node) for graph, node in each_node(subject) if node.op in CHANNEL_AXIS)
 
 
 def _inputs(subject: Subject) -> Iterator[tuple[Graph, str]]:
@@ -82,11 +87,8 @@ def _int16(subject: Subject) -> Iterator[Hit]:
 
 
 def _float_model(subject: Subject) -> Iterator[Hit]:
-    graph = subject.graph
-    if graph is None:
-        return
-    weighted = [node for node in graph.nodes if node.op in _WEIGHTED]
-    if weighted and all(graph.tensors[n.outputs[0]].dtype.is_float for n in weighted):
+    weighted = list(_layers(subject))
+    if weighted and all(g.tensors[n.outputs[0]].dtype.is_float for g, n in weighted):
         yield subject.file.name, {"count": len(weighted)}
 
 
@@ -111,9 +113,7 @@ def _island(subject: Subject) -> Iterator[Hit]:
 
 
 def _missing_scale(subject: Subject) -> Iterator[Hit]:
-    for graph, node in _nodes(subject):
-        if node.op not in _WEIGHTED:
-            continue
+    for graph, node in _layers(subject):
         tensors = (graph.tensor(node.inputs[0]), graph.tensors[node.outputs[0]])
         for tensor in tensors:
             if tensor.dtype in (DType.INT8, DType.UINT8) and tensor.quantization is None:
@@ -121,22 +121,18 @@ def _missing_scale(subject: Subject) -> Iterator[Hit]:
 
 
 def _hybrid(subject: Subject) -> Iterator[Hit]:
-    for graph, node in _nodes(subject):
-        if node.op not in _WEIGHTED:
-            continue
+    for graph, node in _layers(subject):
         x, w = graph.tensor(node.inputs[0]), graph.tensor(node.inputs[1])
         if x.dtype.is_float and w.dtype is DType.INT8:
             yield node.name, {"op": node.op}
 
 
 def _per_tensor_weights(subject: Subject) -> Iterator[Hit]:
-    for graph, node in _nodes(subject):
-        if node.op not in _WEIGHTED:
-            continue
+    for graph, node in _layers(subject):
         w = graph.tensor(node.inputs[1])
         if w.data is None or w.dtype is not DType.INT8 or w.quantization is None:
             continue
-        axis = _WEIGHTED[node.op]
+        axis = CHANNEL_AXIS[node.op]
         if w.quantization.is_per_channel or w.shape[axis] < 4:
             continue
         others = tuple(i for i in range(len(w.shape)) if i != axis)
@@ -151,9 +147,9 @@ def _per_tensor_weights(subject: Subject) -> Iterator[Hit]:
 
 
 def _asymmetric_weights(subject: Subject) -> Iterator[Hit]:
-    for graph, node in _nodes(subject):
-        w = graph.tensor(node.inputs[1]) if node.op in _WEIGHTED else None
-        if w is None or not w.is_constant or w.dtype is not DType.INT8 or w.quantization is None:
+    for graph, node in _layers(subject):
+        w = graph.tensor(node.inputs[1])
+        if not w.is_constant or w.dtype is not DType.INT8 or w.quantization is None:
             continue
         if w.quantization.zero_point.any():
             yield node.name, {"zero": int(np.abs(w.quantization.zero_point).max())}
@@ -171,7 +167,7 @@ def _bounded(graph: Graph, name: str, depth: int = 12) -> bool:
 
 
 def _shared_scale(subject: Subject) -> Iterator[Hit]:
-    for graph, node in _nodes(subject):
+    for graph, node in each_node(subject):
         if node.op != "concat":
             continue
         y = graph.tensors[node.outputs[0]]
@@ -184,7 +180,7 @@ def _shared_scale(subject: Subject) -> Iterator[Hit]:
 
 
 def _concat_scales(subject: Subject) -> Iterator[Hit]:
-    for graph, node in _nodes(subject):
+    for graph, node in each_node(subject):
         if node.op != "concat" or node.contract is Contract.EXACT:
             continue
         y = graph.tensors[node.outputs[0]]
@@ -200,7 +196,7 @@ def _concat_scales(subject: Subject) -> Iterator[Hit]:
 
 
 def _hangs_line(subject: Subject) -> Iterator[Hit]:
-    for graph, node in _nodes(subject):
+    for graph, node in each_node(subject):
         if is_strided_line(graph, node):
             assert isinstance(node.attrs, ConvAttrs)
             kernel = graph.tensor(node.inputs[1]).shape[1:3]
@@ -209,13 +205,13 @@ def _hangs_line(subject: Subject) -> Iterator[Hit]:
 
 
 def _hangs_link(subject: Subject) -> Iterator[Hit]:
-    for graph, node in _nodes(subject):
+    for graph, node in each_node(subject):
         if is_activation_link(graph, node):
             yield node.name, {"op": node.op}
 
 
 def _hangs_seven(subject: Subject) -> Iterator[Hit]:
-    for graph, node in _nodes(subject):
+    for graph, node in each_node(subject):
         if node.op in ("conv2d", "depthwise_conv2d"):
             kernel = graph.tensor(node.inputs[1]).shape[1:3]
             if kernel == (7, 7):
@@ -245,9 +241,7 @@ def quantised_range(graph: Graph, name: str) -> Range | None:
         tensor = graph.tensors[found[0].outputs[0]]
     if tensor.quantization is None or tensor.quantization.axis is not None:
         return None
-    low, high = tensor.dtype.limits
-    scale, zero = float(tensor.quant.s), tensor.quant.z
-    return (low - zero) * scale, (high - zero) * scale
+    return tensor.quant.range_of(tensor.dtype)
 
 
 def _declared_range(subject: Subject) -> Iterator[Hit]:

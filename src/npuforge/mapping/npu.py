@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from npuforge.accelerators.neural_art.epochs import (
     DEFAULT_RELEASE,
@@ -14,7 +15,7 @@ from npuforge.accelerators.neural_art.epochs import (
 from npuforge.accelerators.neural_art.placement import USER_RULE, NpuPlacement, place_node
 from npuforge.accelerators.protocol import PlacementKind
 from npuforge.errors import UsageError
-from npuforge.graph import Graph, macs, short_name
+from npuforge.graph import Graph, Node, macs, short_name
 from npuforge.messages import render
 
 
@@ -56,7 +57,8 @@ class NpuMapping:
         mac_share: multiply-accumulates on the NPU; 0 to 1. Hybrid convolutions count as on it.
         hybrid_epochs: epochs driven by a C helper.
         software_epochs: epochs on the CPU.
-        epochs: the predicted epochs in execution order.
+        graph: the network.
+        merged: requantisation in one ARITH operation; see `epochs.epochs`.
     """
 
     placements: tuple[NpuPlacement, ...]
@@ -65,7 +67,13 @@ class NpuMapping:
     mac_share: float
     hybrid_epochs: int
     software_epochs: int
-    epochs: tuple[Epoch, ...]
+    graph: Graph = field(repr=False, compare=False)
+    merged: bool
+
+    @cached_property
+    def epochs(self) -> tuple[Epoch, ...]:
+        """The predicted epochs in execution order; packed when first asked for."""
+        return epochs(self.graph, self.placements, merged=self.merged)
 
     @property
     def hardware_epochs(self) -> int:
@@ -113,6 +121,12 @@ def map_to_npu(
     return _summary(graph, placements, merges_requantisation(release))
 
 
+def moved_bytes(graph: Graph, node: Node) -> int:
+    """Activation bytes that a node reads and writes."""
+    tensors = (*graph.input_tensors(node), *graph.output_tensors(node))
+    return sum(t.nbytes for t in tensors if t is not None and not t.is_constant)
+
+
 def _summary(graph: Graph, placements: list[NpuPlacement], merged: bool) -> NpuMapping:
     fallbacks = []
     nodes = on_npu = work = npu_work = 0
@@ -126,12 +140,10 @@ def _summary(graph: Graph, placements: list[NpuPlacement], merged: bool) -> NpuM
             on_npu += placement.kind is PlacementKind.HARDWARE
         if placement.is_fallback:
             reason, remedy = render(placement.rule, placement.params)
-            tensors = (*graph.input_tensors(node), *graph.output_tensors(node))
-            moved = sum(t.nbytes for t in tensors if t is not None and not t.is_constant)
             fallbacks.append(
                 Fallback(
                     *(node.name, node.op, placement.kind, placement.rule, reason, remedy),
-                    *(placement.confidence.value, count, moved),
+                    *(placement.confidence.value, count, moved_bytes(graph, node)),
                 )
             )
     # A hybrid epoch does its work with the NPU's DMA: cheaper than any node on the CPU.
@@ -143,5 +155,6 @@ def _summary(graph: Graph, placements: list[NpuPlacement], merged: bool) -> NpuM
         npu_work / work if work else 1.0,
         sum(p.hybrid_epochs for p in placements),
         sum(p.software_epochs for p in placements),
-        epochs(graph, placements, merged=merged),
+        graph,
+        merged,
     )

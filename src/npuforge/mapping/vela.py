@@ -12,7 +12,7 @@ from npuforge.accelerators.protocol import PlacementKind
 from npuforge.artefacts.vela_report import VelaLayer, read_vela_layers
 from npuforge.graph import Graph, is_view, macs
 from npuforge.mapping.compiled import file_bytes
-from npuforge.mapping.npu import Fallback
+from npuforge.mapping.npu import Fallback, moved_bytes
 from npuforge.messages import render
 
 
@@ -61,15 +61,13 @@ def map_with_vela(graph: Graph, layers: Sequence[VelaLayer]) -> VelaMapping:
             on_npu += 1
             npu_work += count
             continue
-        tensors = (*graph.input_tensors(node), *graph.output_tensors(node))
-        moved = sum(t.nbytes for t in tensors if t is not None and not t.is_constant)
         floating = any(t.dtype.is_float for t in graph.output_tensors(node))
         kind = PlacementKind.CPU_FLOAT if floating else PlacementKind.CPU_INTEGER
         reason, remedy = render("MAP-vela-missing", {"op": node.op, "output": node.outputs[0]})
         fallbacks.append(
             Fallback(
                 *(node.name, node.op, kind, "MAP-vela-missing", reason, remedy),
-                *("report", count, moved),
+                *("report", count, moved_bytes(graph, node)),
             )
         )
     fallbacks.sort(key=lambda f: (-f.macs, -f.bytes))

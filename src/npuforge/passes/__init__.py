@@ -2,7 +2,7 @@
 
 from npuforge.passes.boundary import BoundaryPass, Cut
 from npuforge.passes.catalogue import BOUNDARY, PASSES
-from npuforge.passes.framework import Edit, Exactness, Pass, apply_edits, pruned
+from npuforge.passes.framework import CHANNEL_AXIS, Edit, Exactness, Pass, apply_edits, pruned
 from npuforge.passes.hazards import count_hazards, is_activation_link, is_strided_line
 from npuforge.passes.measure import Difference, calibrated_inputs, output_difference, run
 from npuforge.passes.optimize import (
@@ -19,6 +19,7 @@ from npuforge.passes.optimize import (
 
 __all__ = [
     "BOUNDARY",
+    "CHANNEL_AXIS",
     "PASSES",
     "BoundaryPass",
     "Cut",

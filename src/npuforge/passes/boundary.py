@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from npuforge.graph import Graph, macs
-from npuforge.passes.framework import pruned, subgraph
+from npuforge.passes.framework import feeds, pruned, subgraph
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +60,13 @@ def take_off_tail(graph: Graph, tail: Collection[str]) -> Cut | None:
     if not inside or not kept or any(not node.outputs for node in inside):
         return None
     made = {name for node in inside for name in node.outputs}
-    read = dict.fromkeys(name for node in inside for name in node.input_names)
-    feeds = [n for n in read if n not in made and graph.tensors[n].data is None]
-    if any(name in graph.inputs or name in graph.states for name in feeds):
+    read = feeds(inside, graph.tensors)
+    if any(name in graph.inputs or name in graph.states for name in read):
         return None
-    outputs = tuple(dict.fromkeys([*feeds, *(n for n in graph.outputs if n not in made)]))
+    outputs = tuple(dict.fromkeys([*read, *(n for n in graph.outputs if n not in made)]))
     behind = tuple(name for name in graph.outputs if name in made)
     rest = pruned(replace(graph, nodes=tuple(kept), outputs=outputs))
-    part = subgraph(graph, inside, feeds, behind, name=f"{graph.name}.tail")
+    part = subgraph(graph, inside, read, behind, name=f"{graph.name}.tail")
     return Cut(rest, None, part, tuple(node.name for node in inside))
 
 
@@ -115,8 +114,8 @@ class CpuTail(BoundaryPass):
     def cut(self, graph: Graph, off_npu: Collection[str]) -> Cut | None:
         """See the base class."""
         behind = _descendants(graph)
-        total = sum(macs(graph, node) for node in graph.nodes)
         work = {node.name: macs(graph, node) for node in graph.nodes}
+        total = sum(work.values())
         tail: set[str] = set()
         for node in graph.nodes:
             if node.name not in off_npu:

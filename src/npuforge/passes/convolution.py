@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -27,12 +26,13 @@ from npuforge.graph import (
     Tensor,
 )
 from npuforge.passes.framework import (
+    CHANNEL_AXIS,
     Builder,
     Edit,
-    Exactness,
     Pass,
     is_int8,
     maker,
+    real_numbers,
     same_quant,
     sole_reader,
 )
@@ -83,7 +83,6 @@ class FuseActivation(Pass):
     """A ReLU behind a convolution, a fully connected layer or a sum becomes its output range."""
 
     code: ClassVar[str] = "fuse-activation"
-    exactness: ClassVar[Exactness] = Exactness.BOUNDED
     bound: ClassVar[float] = 2.0
     ops: ClassVar[frozenset[str]] = frozenset(_ACTIVATIONS)
     tidy: ClassVar[bool] = True
@@ -109,7 +108,6 @@ class FoldRequantize(Pass):
     """A change of scale behind a convolution or sum: it writes the second scale at once."""
 
     code: ClassVar[str] = "fold-requantize"
-    exactness: ClassVar[Exactness] = Exactness.BOUNDED
     bound: ClassVar[float] = 2.0
     ops: ClassVar[frozenset[str]] = frozenset({"quantize"})
     tidy: ClassVar[bool] = True
@@ -138,7 +136,6 @@ class FoldAffine(Pass):
     """
 
     code: ClassVar[str] = "fold-affine"
-    exactness: ClassVar[Exactness] = Exactness.BOUNDED
     bound: ClassVar[float] = 1.0
     ops: ClassVar[frozenset[str]] = frozenset({"mul", "add", "sub"})
     tidy: ClassVar[bool] = True
@@ -180,22 +177,7 @@ def constant_operand(graph: Graph, node: Node) -> tuple[str, npt.NDArray[np.floa
     if a.is_constant is b.is_constant:
         return None
     fixed, moving = (a, b) if a.is_constant else (b, a)
-    return moving.name, real_numbers(fixed)
-
-
-def real_numbers(tensor: Tensor) -> npt.NDArray[np.float64]:
-    """A constant's real numbers."""
-    values: npt.NDArray[np.float64] = tensor.array.astype(np.float64)
-    quant = tensor.quantization
-    if quant is None:
-        return values
-    if quant.axis is None:
-        return (values - quant.z) * float(quant.s)
-    shape = [1] * values.ndim
-    shape[quant.axis] = -1
-    scale = quant.scale.astype(np.float64).reshape(shape)
-    real: npt.NDArray[np.float64] = (values - quant.zero_point.reshape(shape)) * scale
-    return real
+    return moving.name, real_numbers(fixed.array, fixed.quantization)
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +203,7 @@ class Layer:
         y = graph.tensors[node.outputs[0]]
         if not w.is_constant:
             return None
-        axis = 3 if node.op == "depthwise_conv2d" else 0
+        axis = CHANNEL_AXIS[node.op]
         name = node.inputs[2] if len(node.inputs) > 2 else None
         floats = x.dtype is w.dtype is y.dtype is DType.FLOAT32
         if not floats and not (is_int8(x, y) and w.dtype is DType.INT8 and w.quantization):
@@ -283,7 +265,6 @@ class AffineToDepthwise(Pass):
     """Multiply and add constants a channel, with or without ReLU: one 1x1 depthwise convolution."""
 
     code: ClassVar[str] = "affine-to-depthwise"
-    exactness: ClassVar[Exactness] = Exactness.BOUNDED
     bound: ClassVar[float] = 1.0
     ops: ClassVar[frozenset[str]] = frozenset({"add"})
 
@@ -561,5 +542,4 @@ def _spread(
     for i, (row, column) in enumerate(begins):
         part = weights[:, :, :, i * channels : (i + 1) * channels]
         data[:, row :: stride[0], column :: stride[1]] = part
-    assert math.prod(wide) == data.size
     return data

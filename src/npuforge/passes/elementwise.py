@@ -19,20 +19,17 @@ from npuforge.graph import (
     Quantization,
     ReduceAttrs,
     ReshapeAttrs,
-    SliceAttrs,
     Tensor,
-    TransposeAttrs,
 )
 from npuforge.graph.attrs import NO_ATTRS
 from npuforge.numerics import run_graph
-from npuforge.passes.convolution import real_numbers
 from npuforge.passes.framework import (
     Builder,
     Edit,
-    Exactness,
     Pass,
     arithmetic,
     is_int8,
+    real_numbers,
     scalar_quant,
 )
 from npuforge.passes.movement import first_axes
@@ -46,13 +43,6 @@ ROUNDING_STEPS = tuple(sorted(range(-24, 25), key=abs))
 """Scales tried for a rounding, in two-thousandths from 1, nearest first."""
 GELU_SLOPE = 1.702
 """gelu(x) is about x * sigmoid(1.702 x) (Hendrycks and Gimpel, 2016)."""
-
-
-def real_range(tensor: Tensor) -> tuple[float, float]:
-    """Smallest and largest real number a quantised tensor can hold."""
-    low, high = tensor.dtype.limits
-    scale, zero = float(tensor.quant.s), tensor.quant.z
-    return (low - zero) * scale, (high - zero) * scale
 
 
 def quantised(real: Array, quant: Quantization, name: str = "c") -> Tensor:
@@ -75,7 +65,6 @@ class PreluToLeaky(Pass):
     """PReLU with one slope for all channels is a leaky ReLU."""
 
     code: ClassVar[str] = "prelu-to-leaky"
-    exactness: ClassVar[Exactness] = Exactness.BOUNDED
     bound: ClassVar[float] = 1.0
     ops: ClassVar[frozenset[str]] = frozenset({"prelu"})
 
@@ -84,7 +73,7 @@ class PreluToLeaky(Pass):
         slope = graph.tensor(node.inputs[1])
         if not slope.is_constant or np.unique(slope.array).size != 1:
             return None
-        alpha = float(real_numbers(slope).reshape(-1)[0])
+        alpha = float(real_numbers(slope.array, slope.quantization).reshape(-1)[0])
         made = Builder(graph, node, names, self.code)
         made.add("leaky_relu", node.inputs[:1], LeakyReluAttrs(alpha), out=node.outputs[0])
         return made.edit(node)
@@ -95,7 +84,6 @@ class PreluToSum(Pass):
     """PReLU as max(x, 0) + slope * min(x, 0)."""
 
     code: ClassVar[str] = "prelu-to-sum"
-    exactness: ClassVar[Exactness] = Exactness.BOUNDED
     bound: ClassVar[float] = 2.0
     ops: ClassVar[frozenset[str]] = frozenset({"prelu"})
 
@@ -105,8 +93,10 @@ class PreluToSum(Pass):
         y = graph.tensors[node.outputs[0]]
         if not slope.is_constant or not is_int8(x, slope, y):
             return None
-        low, high = real_range(x)
-        slopes = real_numbers(slope)
+        low, high = x.quant.range_of(x.dtype)
+        if high <= 0:
+            return None
+        slopes = slope.quant.real(slope.array)
         products = (low * float(slopes.min()), low * float(slopes.max()))
         made = Builder(graph, node, names, self.code)
         zero = np.full((1,) * len(x.shape), x.quant.z, np.int8)
@@ -117,7 +107,7 @@ class PreluToSum(Pass):
             "mul", [below, slope.name], NONE, quant=scalar_quant(min(products), max(products))
         )
         made.add("add", [above, leak], NONE, out=y.name)
-        return made.edit(node) if high > 0 else None
+        return made.edit(node)
 
 
 @dataclass(frozen=True)
@@ -125,7 +115,6 @@ class GeluToSigmoid(Pass):
     """GELU as x * sigmoid(1.702 x)."""
 
     code: ClassVar[str] = "gelu-to-sigmoid"
-    exactness: ClassVar[Exactness] = Exactness.BOUNDED
     bound: ClassVar[float] = 3.0
     ops: ClassVar[frozenset[str]] = frozenset({"gelu"})
 
@@ -150,7 +139,6 @@ class SquaredDifference(Pass):
     """(a - b)^2 as a difference and a product."""
 
     code: ClassVar[str] = "squared-difference"
-    exactness: ClassVar[Exactness] = Exactness.BOUNDED
     bound: ClassVar[float] = 2.0
     ops: ClassVar[frozenset[str]] = frozenset({"squared_difference"})
 
@@ -161,9 +149,9 @@ class SquaredDifference(Pass):
         if not is_int8(a, b, y) or not isinstance(node.attrs, ElementwiseAttrs):
             return None
         # no square beyond the output's range is of interest
-        reach = math.sqrt(max(real_range(y)[1], 0.0))
-        low = max(real_range(a)[0] - real_range(b)[1], -reach)
-        high = min(real_range(a)[1] - real_range(b)[0], reach)
+        reach = math.sqrt(max(y.quant.range_of(y.dtype)[1], 0.0))
+        (least, most), (lowest, highest) = (t.quant.range_of(t.dtype) for t in (a, b))
+        low, high = max(least - highest, -reach), min(most - lowest, reach)
         made = Builder(graph, node, names, self.code)
         gap = made.add("sub", node.inputs, NONE, quant=scalar_quant(low, high))
         made.add("mul", [gap, gap], node.attrs, out=y.name)
@@ -178,7 +166,6 @@ class IntegerIslands(Pass):
     """
 
     code: ClassVar[str] = "integer-islands"
-    exactness: ClassVar[Exactness] = Exactness.BOUNDED
     bound: ClassVar[float] = 1.0
     ops: ClassVar[frozenset[str]] = frozenset({"quantize"})
 
@@ -243,9 +230,7 @@ class IntegerIslands(Pass):
         if node.op == "dequantize":
             x = graph.tensor(node.inputs[0])
             return x.name if is_int8(x) else None
-        if isinstance(node.attrs, ReshapeAttrs | TransposeAttrs | SliceAttrs):
-            if node.op not in ("reshape", "transpose", "slice"):
-                return None
+        if node.op in ("reshape", "transpose", "slice"):
             source = self._integers(graph, made, str(node.inputs[0]))
             return None if source is None else made.like(node.op, source, node.attrs)
         if node.op == "round":
@@ -285,7 +270,6 @@ class SumToConv(Pass):
     """A sum over axes, or a mean over channels, as a 1x1 convolution with equal weights."""
 
     code: ClassVar[str] = "sum-to-conv"
-    exactness: ClassVar[Exactness] = Exactness.BOUNDED
     bound: ClassVar[float] = 1.0
     ops: ClassVar[frozenset[str]] = frozenset({"sum", "mean"})
 

@@ -13,10 +13,16 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar
 
-from npuforge.graph import Attrs, Graph, Names, Node, Quantization, Shape, StateAttrs, Tensor
+import numpy as np
+import numpy.typing as npt
+
+from npuforge.graph import Array, Attrs, Graph, Names, Node, Quantization, StateAttrs, Tensor
 from npuforge.graph.attrs import NO_ATTRS
 from npuforge.graph.ops import SCHEMAS
 from npuforge.vocab import Contract, DType
+
+CHANNEL_AXIS = {"conv2d": 0, "depthwise_conv2d": 3, "fully_connected": 0, "transpose_conv2d": 0}
+"""Operators with weights, and the weights' axis of output channels."""
 
 
 class Exactness(StrEnum):
@@ -52,18 +58,21 @@ class Pass(ABC):
 
     Class attributes:
         code: the name users write, and key `PASS-<code>` of its words.
-        exactness: what it promises.
-        bound: for bounded passes the largest difference of a computed tensor, in steps of its
-            scale, given the same inputs; on floats relative to the largest value.
+        bound: the largest difference of a computed tensor, in steps of its scale, given the same
+            inputs; on floats relative to the largest value. 0: bit for bit the same.
         ops: operators it looks at.
         tidy: it only takes nodes away, so that it needs no better NPU share to pay.
     """
 
     code: ClassVar[str]
-    exactness: ClassVar[Exactness] = Exactness.EXACT
     bound: ClassVar[float] = 0.0
     ops: ClassVar[frozenset[str]] = frozenset()
     tidy: ClassVar[bool] = False
+
+    @property
+    def exactness(self) -> Exactness:
+        """What it promises."""
+        return Exactness.BOUNDED if self.bound else Exactness.EXACT
 
     @abstractmethod
     def find(self, graph: Graph, node: Node, names: Names) -> Edit | None:
@@ -134,7 +143,7 @@ class Builder:
             exact: the node moves data: contract `exact`.
         """
         if out is None:
-            label = f"{self._anchor.outputs[0] if self._anchor.outputs else self._anchor.name}"
+            label = self._anchor.outputs[0] if self._anchor.outputs else self._anchor.name
             out = self._names.fresh(f"{label}/{self._code}.{op}")
             tensors = [None if name is None else self.tensor(name) for name in inputs]
             shape = SCHEMAS[op].infer(tensors, attrs)[0]
@@ -284,6 +293,18 @@ def is_int8(*tensors: Tensor) -> bool:
     )
 
 
+def feeds(nodes: Sequence[Node], tensors: Mapping[str, Tensor]) -> list[str]:
+    """What nodes read and neither make themselves nor hold as constants."""
+    made = {name for node in nodes for name in node.outputs}
+    read = dict.fromkeys(name for node in nodes for name in node.input_names)
+    return [name for name in read if name not in made and tensors[name].data is None]
+
+
+def real_numbers(stored: Array, quant: Quantization | None) -> npt.NDArray[np.float64]:
+    """The real numbers of stored ones; those without quantisation are real already."""
+    return stored.astype(np.float64) if quant is None else quant.real(stored)
+
+
 def subgraph(graph: Graph, nodes: Sequence[Node], inputs: Iterable[str], outputs: Iterable[str],
              tensors: Mapping[str, Tensor] | None = None, name: str = "") -> Graph:  # fmt: skip
     """Some nodes of a graph as a graph of their own."""
@@ -307,10 +328,3 @@ def scalar_quant(low: float, high: float) -> Quantization:
     low, high = min(low, 0.0), max(high, 0.0)
     scale = max((high - low) / 255.0, 1e-30)
     return Quantization.per_tensor(scale, max(-128, min(127, round(-128 - low / scale))))
-
-
-def with_shape(shape: Shape) -> Attrs:
-    """Attributes of a reshape."""
-    from npuforge.graph import ReshapeAttrs
-
-    return ReshapeAttrs(shape)

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from npuforge.graph import NUMPY_TYPES, Array, Graph, Node, Quantization, Tensor
+from npuforge.graph import NUMPY_TYPES, Array, Graph, Quantization, Tensor
 from npuforge.numerics import Executor, random_inputs
-from npuforge.passes.framework import Edit, subgraph
+from npuforge.passes.framework import Edit, feeds, in_order, real_numbers, subgraph
 
 Values = Mapping[str, Array]
 SMOOTH = 8
@@ -63,7 +62,8 @@ def difference(
     same_scale = quant is None or quant.same_as(like.quantization)
     if same_scale and np.array_equal(reference, result, equal_nan=like.dtype.is_float):
         return Difference()
-    r, p = _real(reference, like.quantization), _real(result, quant or like.quantization)
+    r = real_numbers(reference, like.quantization)
+    p = real_numbers(result, quant or like.quantization)
     e = p - r
     if not np.isfinite(e).all():
         return Difference(np.inf, np.inf, 1.0, 0.0)
@@ -82,19 +82,6 @@ def difference(
         float(np.count_nonzero(e)) / max(e.size, 1),
         float(kept.mean()) if kept.size else 1.0,
     )
-
-
-def _real(values: Array, quant: Quantization | None) -> npt.NDArray[np.float64]:
-    numbers: npt.NDArray[np.float64] = values.astype(np.float64)
-    if quant is None:
-        return numbers
-    if quant.axis is None:
-        return (numbers - quant.z) * float(quant.s)
-    shape = [1] * numbers.ndim
-    shape[quant.axis] = -1
-    zero = quant.zero_point.reshape(shape)
-    real: npt.NDArray[np.float64] = (numbers - zero) * quant.scale.astype(np.float64).reshape(shape)
-    return real
 
 
 def capture(graph: Graph, samples: Sequence[Values]) -> list[dict[str, Array]]:
@@ -132,12 +119,12 @@ def site_difference(graph: Graph, edit: Edit, values: Sequence[Values]) -> Diffe
     ]
     if not pairs:
         return Difference()
-    after = _feeds(edit.nodes, new)
+    after = feeds(edit.nodes, new)
     targets = {made for _, made in pairs if made in written}
     program = None
-    if edit.nodes:
-        part = subgraph(graph, _runnable(edit.nodes), after, sorted(targets), new)
-        program = Executor(part) if targets else None
+    if targets:
+        part = subgraph(graph, edit.nodes, after, sorted(targets), new)
+        program = Executor(in_order(part))
     worst = Difference()
     for sample in values:
         results = dict(sample)
@@ -149,29 +136,6 @@ def site_difference(graph: Graph, edit: Edit, values: Sequence[Values]) -> Diffe
             found = difference(sample[name], result, graph.tensors[name], tensor.quantization)
             worst = worst.worse(found)
     return worst
-
-
-def _runnable(nodes: Sequence[Node]) -> list[Node]:
-    """Nodes in an order in which each stands behind what it reads."""
-    ordered: list[Node] = []
-    waiting = list(nodes)
-    made_here = {name for node in nodes for name in node.outputs}
-    have: set[str] = set()
-    while waiting:
-        ready = [n for n in waiting if all(i in have or i not in made_here for i in n.input_names)]
-        if not ready:
-            raise AssertionError("an edit made a cycle")
-        ordered += ready
-        have.update(name for node in ready for name in node.outputs)
-        waiting = [node for node in waiting if node not in ready]
-    return ordered
-
-
-def _feeds(nodes: Sequence[Node], tensors: Mapping[str, Tensor]) -> list[str]:
-    """What the nodes read and neither make themselves nor hold as constants."""
-    made = {name for node in nodes for name in node.outputs}
-    read = dict.fromkeys(name for node in nodes for name in node.input_names)
-    return [name for name in read if name not in made and tensors[name].data is None]
 
 
 def output_difference(
@@ -217,8 +181,7 @@ def _range(graph: Graph, name: str) -> tuple[float, float]:
     for node in graph.consumers.get(name, ()):
         if node.op == "quantize":
             y = graph.tensors[node.outputs[0]]
-            low, high = y.dtype.limits
-            return float(y.quant.s) * (low - y.quant.z), float(y.quant.s) * (high - y.quant.z)
+            return y.quant.range_of(y.dtype)
     return 0.0, 1.0
 
 

@@ -22,7 +22,7 @@ from npuforge.graph import (
     SplitAttrs,
     TransposeAttrs,
 )
-from npuforge.passes.framework import Builder, Edit, Exactness, Pass
+from npuforge.passes.framework import Builder, Edit, Pass
 from npuforge.passes.tidy import UNARY
 
 MAX_RANK = 4
@@ -288,7 +288,6 @@ class ReduceToPool(Pass):
     """Mean and maximum over any axes as one over rows and columns, which is a global pooling."""
 
     code: ClassVar[str] = "reduce-to-pool"
-    exactness: ClassVar[Exactness] = Exactness.BOUNDED
     bound: ClassVar[float] = 1.0
     ops: ClassVar[frozenset[str]] = frozenset({"mean", "reduce_max"})
 

@@ -22,7 +22,7 @@ from npuforge.graph import (
     TransposeConvAttrs,
 )
 from npuforge.numerics import nearest_index, run_graph
-from npuforge.passes.framework import Builder, Edit, Exactness, Pass, is_int8, same_quant
+from npuforge.passes.framework import Builder, Edit, Pass, is_int8, same_quant
 from npuforge.passes.movement import MAX_COPIES, repeat
 from npuforge.vocab import Contract, DType
 
@@ -119,7 +119,6 @@ class BilinearToConv(Pass):
     """
 
     code: ClassVar[str] = "bilinear-to-conv"
-    exactness: ClassVar[Exactness] = Exactness.BOUNDED
     bound: ClassVar[float] = 2.0
     ops: ClassVar[frozenset[str]] = frozenset({"resize"})
 

@@ -9,13 +9,11 @@ import numpy as np
 
 from npuforge.graph import Graph, Names, Node, PadAttrs, Quantization, StateAttrs, Tensor
 from npuforge.graph.attrs import NO_ATTRS, Attrs
-from npuforge.passes.framework import Edit, Exactness, Pass
+from npuforge.passes.framework import CHANNEL_AXIS, Edit, Pass
 from npuforge.vocab import Contract, DType
 
 LOWER = 128
 """What uint8 numbers are lowered by to become int8."""
-_WEIGHTED = {"conv2d": 0, "depthwise_conv2d": 3, "fully_connected": 0, "transpose_conv2d": 0}
-"""Operators with weights, and the axis of their output channels."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,6 @@ class UnsignedToSigned(Pass):
     """
 
     code: ClassVar[str] = "unsigned-to-signed"
-    exactness: ClassVar[Exactness] = Exactness.BOUNDED
     bound: ClassVar[float] = 2.0
 
     def find(self, graph: Graph, node: Node, names: Names) -> Edit | None:
@@ -95,8 +92,8 @@ class _Signed:
             tensor = None if name is None else graph.tensors[name]
             if tensor is None or tensor.dtype is not DType.UINT8:
                 inputs.append(name)
-            elif node.op in _WEIGHTED and position == 1 and tensor.is_constant:
-                inputs.append(self._weights(tensor, _WEIGHTED[node.op]))
+            elif node.op in CHANNEL_AXIS and position == 1 and tensor.is_constant:
+                inputs.append(self._weights(tensor, CHANNEL_AXIS[node.op]))
             else:
                 inputs.append(self._swap(tensor))
         inputs = self._rescaled_bias(node, inputs)
@@ -129,7 +126,7 @@ class _Signed:
 
     def _rescaled_bias(self, node: Node, inputs: list[str | None]) -> list[str | None]:
         """The bias in units of the new weights' scales."""
-        if node.op not in _WEIGHTED or len(inputs) < 3 or inputs[2] is None:
+        if node.op not in CHANNEL_AXIS or len(inputs) < 3 or inputs[2] is None:
             return inputs
         old, bias = self._graph.tensor(node.inputs[1]), self._graph.tensors[inputs[2]]
         new = self._tensors.get(inputs[1] or "")

@@ -25,7 +25,6 @@ from npuforge.numerics import run_graph
 from npuforge.passes.framework import (
     Builder,
     Edit,
-    Exactness,
     Pass,
     is_int8,
     maker,
@@ -251,7 +250,6 @@ class MergeRequantize(Pass):
     """A change of scale behind another one, or behind a dequantise: one change, one rounding."""
 
     code: ClassVar[str] = "merge-requantize"
-    exactness: ClassVar[Exactness] = Exactness.BOUNDED
     bound: ClassVar[float] = 1.0
     ops: ClassVar[frozenset[str]] = frozenset({"quantize"})
     tidy: ClassVar[bool] = True

@@ -119,6 +119,11 @@ class Target:
         return tuple(pool for pool in self.pools if pool.use is use)
 
     @property
+    def has_neural_art(self) -> bool:
+        """Whether the target has the NPU whose placement is predicted."""
+        return "neural_art" in self.accelerators
+
+    @property
     def has_npu(self) -> bool:
         """Whether the chip has an accelerator beside its CPU."""
         return len(self.accelerators) > 1

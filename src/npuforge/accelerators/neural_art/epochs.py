@@ -33,8 +33,8 @@ MERGED_FROM = (3, 0)
 """First release whose compiler (1.1.3) makes one ARITH operation of scale and offset."""
 
 
-def merges_requantisation(release: str) -> bool:
-    """Whether a release such as "2.2.0-20266" or "4.0" merges scale and offset.
+def release_number(release: str) -> tuple[int, int]:
+    """Major and minor number of a release such as "2.2.0-20266" or "4.0".
 
     Raises:
         UsageError: CST-001, not a release number.
@@ -42,7 +42,12 @@ def merges_requantisation(release: str) -> bool:
     found = re.match(r"\s*(\d{1,3})\.(\d{1,3})", release)
     if found is None:
         raise UsageError("CST-001", release=release)
-    return (int(found[1]), int(found[2])) >= MERGED_FROM
+    return int(found[1]), int(found[2])
+
+
+def merges_requantisation(release: str) -> bool:
+    """Whether a release merges scale and offset; errors as for `release_number`."""
+    return release_number(release) >= MERGED_FROM
 
 
 @dataclass(frozen=True)

@@ -75,18 +75,10 @@ def _quantize(importer: Importer, node: RawNode) -> None:
     importer.values[node.outputs[0]] = Value(result.name, result.layout)
 
 
-def _channel(values: np.ndarray, axis: int | None, rank: int) -> np.ndarray:
-    if axis is None:
-        return values.reshape(())
-    shape = [1] * rank
-    shape[axis] = values.size
-    return values.reshape(shape)
-
-
 def _quantize_constant(constant: Constant, quant: Quantization, dtype: DType) -> Constant:
     array = constant.array
-    scale = _channel(quant.scale, quant.axis, array.ndim)
-    zero = _channel(quant.zero_point, quant.axis, array.ndim)
+    shape = quant.broadcast(array.ndim)
+    scale, zero = quant.scale.reshape(shape), quant.zero_point.reshape(shape)
     low, high = dtype.limits
     stored = np.clip(np.rint(array.astype(np.float32) / scale) + zero, low, high)
     return Constant(stored.astype(str(dtype)), quant)
@@ -241,12 +233,7 @@ def _constant_operand(importer: Importer, node: RawNode, index: int) -> Constant
 def _real(constant: Constant) -> Constant:
     """A constant as the floats it stands for."""
     quant = constant.quantization
-    if quant is None:
-        return constant
-    rank = constant.array.ndim
-    zero = _channel(quant.zero_point, quant.axis, rank)
-    scale = _channel(quant.scale, quant.axis, rank)
-    return Constant((constant.array.astype(np.int32) - zero).astype(np.float32) * scale)
+    return constant if quant is None else Constant(quant.real_single(constant.array))
 
 
 def _activation(target: Target | None) -> Activation:
