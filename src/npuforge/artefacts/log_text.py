@@ -82,10 +82,6 @@ class LogText:
         end = self.starts[number] - 1 if number < len(self.starts) else len(self.text)
         return Line(number, self.text[begin : min(end, begin + MAX_LINE)])
 
-    def line_at(self, offset: int) -> Line:
-        """The line that holds a character offset."""
-        return self.line(bisect_right(self.starts, offset))
-
     def lines(self) -> Iterator[Line]:
         """All lines in order."""
         for number in range(1, len(self.starts) + 1):

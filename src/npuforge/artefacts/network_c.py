@@ -36,7 +36,6 @@ _EPOCH = re.compile(r"scheduling epoch=(\d+)")
 _KIND = re.compile(r"/\*\s*kind=(\w+)\s+node=(\S+)\s*\*/")
 _VERSION = re.compile(r"GIT_DESCRIPTION\s+\"[^\"]*?v(\d+\.\d+\.\d+)[^\"]*\"")
 _OPTION = re.compile(r"^\s*\*\s*--([\w-]+)\s*=\s*(.+?)\s*$", re.MULTILINE)
-_START = re.compile(r"_ec_blob_cache_start_func_(\d+)")
 _FUNCTIONS = r"LL_[A-Za-z_0-9]+|ll_sw_[a-z_0-9]+"
 
 

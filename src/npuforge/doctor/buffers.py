@@ -119,10 +119,6 @@ def _uncast(text: str) -> str:
 
 # -- what a function does to its pointer arguments
 
-_READS = re.compile(
-    r"mem(?:cpy|move|cmp)|\w*printf|\w*[Pp]ost_?[Pp]rocess\w*|\w*[Dd]ecode\w*|\w*argmax\w*|\w*nms\w*|"
-    r"\w*[Ss]oftmax\w*|\w*[Dd]equant\w*|\w*[Pp]arse\w*|\w*[Cc]lassif\w*|\w*_pp_\w*"
-)
 _WRITES = re.compile(
     r"mem(?:cpy|set|move)|\w*[Pp]re_?[Pp]rocess\w*|\w*[Rr]esize\w*|\w*[Cc]rop\w*|\w*[Nn]ormali[sz]e\w*|"
     r"\w*[Ff]ill\w*|\w*[Cc]onvert\w*|\w*_to_(?:rgb|int8|u?int8|float)\w*|img_\w+|\w*[Qq]uantize\w*|"

@@ -247,9 +247,6 @@ def _frames(project: Project, sources: Sources) -> Iterator[Finding]:
                 break
 
 
-_END = re.compile(r"\b(_end|end|__end__|_ebss|__bss_end__|_heap_start)\b")
-
-
 def _sbrk(sources: Sources) -> Iterator[Finding]:
     for source, function in sources.functions.get("_sbrk", ()):
         symbol = None

@@ -257,9 +257,6 @@ def _early(program: Program) -> Iterator[Finding]:
             return
 
 
-_HANDLER = re.compile(r"(?:NPU(?:_END_OF_EPOCH|_INT)?\d?|CDNN\d|ATON_STD)_IRQHandler")
-
-
 def _handlers(project: Project, sources: Sources) -> Iterator[Finding]:
     if defines(project, r"LL_ATON_OSAL_(?:ZEPHYR|USER_IMPL)|LL_ATON_RT_POLLING"):
         return
@@ -275,11 +272,6 @@ def _handlers(project: Project, sources: Sources) -> Iterator[Finding]:
                 line = project.text(source.artefact).split("\n")[function.line - 1]
                 if "weak" not in line.lower():
                     yield OWN_HANDLER.at(source.at(function.line, f"void {name}(void)"))
-
-
-def build_text(project: Project) -> list[tuple[object, str]]:
-    """Texts that can define macros for the compiler."""
-    return [(item, project.text(item)) for item in project.of(Kind.BUILD)]
 
 
 def defines(project: Project, pattern: str) -> Evidence | None:

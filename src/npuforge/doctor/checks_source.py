@@ -246,9 +246,6 @@ def _smps(project: Project, sources: Sources) -> Iterator[Finding]:
         return
 
 
-_PORT_CLOCK = re.compile(r"__HAL_RCC_GPIO\w_CLK_ENABLE")
-
-
 def _pins(sources: Sources) -> Iterator[Finding]:
     """A peripheral's init without any pin set up in the whole program."""
     for name in ("HAL_UART_MspInit", "HAL_I2C_MspInit", "HAL_SPI_MspInit"):

@@ -74,10 +74,7 @@ def _build_mode(project: Project) -> Iterator[Finding]:
 
 def _same_names(project: Project) -> Iterator[Finding]:
     seen: dict[tuple[str, str], Artefact] = {}
-    distinct = {(facts.artefact.name) for facts in networks_of(project)}
     for facts in networks_of(project):
-        if facts.artefact.name not in distinct:
-            continue
         folder = facts.artefact.name.rpartition("/")[0]
         other = seen.setdefault((folder, facts.name), facts.artefact)
         if other is not facts.artefact:
@@ -109,7 +106,6 @@ def _dummy(project: Project) -> Iterator[Finding]:
 
 
 _SCALE_NAME = re.compile(r"scale", re.IGNORECASE)
-_ZERO_NAME = re.compile(r"zero_?point|zp\b|offset", re.IGNORECASE)
 _FLOAT = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?f?\b")
 
 
@@ -252,9 +248,6 @@ def _macros(
             sizes["width"][1], place, given=f"{width}x{height}",
             wanted="x".join(map(str, tensor.shape)),
         )  # fmt: skip
-
-
-_SHAPE_MACRO = re.compile(r"\w*(?:ROWS|FRAMES|TIME|STEPS|COLS|BINS|FEATURES|MELS?)\w*", re.I)
 
 
 def _layout(project: Project) -> Iterator[Finding]:

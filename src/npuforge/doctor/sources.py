@@ -136,11 +136,9 @@ class Sources:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.files: list[Source] = []
-        self.vendor: list[Artefact] = []
         budget = MAX_PARSED
         for item in project.of(Kind.C_SOURCE, Kind.C_HEADER):
             if VENDOR.search(item.name):
-                self.vendor.append(item)
                 continue
             if item.size > MAX_FILE or item.size > budget:
                 continue
