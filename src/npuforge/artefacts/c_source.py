@@ -62,6 +62,15 @@ class Event(NamedTuple):
     used: bool = False
 
     @property
+    def text(self) -> str:
+        """How it is quoted: a call or an assignment as written, anything else by its kind."""
+        if self.kind == "call":
+            return f"{self.name}({', '.join(self.args)})"
+        if self.kind == "assign":
+            return f"{self.name} {self.args[0]} {self.args[1]}".rstrip()
+        return self.kind
+
+    @property
     def loops(self) -> tuple[Frame, ...]:
         """Enclosing loops, outermost first."""
         return tuple(frame for frame in self.frames if frame.kind == "loop")

@@ -22,6 +22,7 @@ from npuforge.artefacts.c_values import (
     definitions,
     without_comments,
 )
+from npuforge.artefacts.text import line_of
 from npuforge.errors import ModelError
 
 USER_IO = 0xA0000000
@@ -247,7 +248,7 @@ class _Code:
         self.users: dict[str, int] = {}
 
     def refuse(self, position: int, reason: str) -> ModelError:
-        line = self.text.count("\n", 0, position) + 1
+        line = line_of(self.text, position)
         return ModelError("CMP-003", path=self.file, line=line, reason=reason)
 
     def resolved(self, value: Value, before: int) -> Value:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from npuforge.artefacts.c_source import Event, Function
 from npuforge.doctor import names
-from npuforge.doctor.sources import Source, Sources, Step
+from npuforge.doctor.project import Project
+from npuforge.doctor.sources import Program, Source, Sources, Step
 
 IN, OUT = "input", "output"
 _CAST = re.compile(
@@ -108,6 +109,19 @@ class Roles:
         match = re.fullmatch(r"stai_(?!runtime)\w+_get_(inputs|outputs)", event.name)
         if match and len(event.args) >= 2:
             self.roles[base_of(event.args[1])] = IN if match[1] == "inputs" else OUT
+
+
+def roles_of(project: Project, program: Program) -> Roles:
+    """What variables mean at the end of a program's trace; learnt once, shared by the checks."""
+
+    def learn() -> Roles:
+        roles = Roles()
+        for step in program.steps:
+            roles.learn(step)
+        return roles
+
+    entry = program.entry
+    return project.once(("roles", program.source.artefact.path, entry.line, entry.name), learn)
 
 
 def _uncast(text: str) -> str:

@@ -202,7 +202,7 @@ def _context(project: Project, sources: Sources) -> Iterator[Finding]:
                 continue
             yield NOLOAD.at(
                 where.at(variable.line, f"{variable.type} {name}"),
-                source.at(event.line, f"{event.name}({', '.join(event.args)})"),
+                source.at(event.line, event.text),
                 noload[variable.section],
                 name=name,
                 section=variable.section,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from npuforge.artefacts.c_source import constant
 from npuforge.artefacts.recognise import Kind
 from npuforge.artefacts.text import line_of
-from npuforge.doctor.buffers import IN, Roles
+from npuforge.doctor.buffers import IN, roles_of
 from npuforge.doctor.checks_power import npu_programs
 from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Rule
 from npuforge.doctor.network_facts import NetworkFacts, Tensor, networks_of
@@ -205,9 +205,7 @@ def _frames(project: Project) -> Iterator[Finding]:
     tensor = facts.inputs[0]
     place = facts.artefact.at(tensor.line, tensor.name, tensor.address)
     for program, _ in npu_programs(project):
-        roles = Roles()
-        for step in program.steps:
-            roles.learn(step)
+        roles = roles_of(project, program)
         for step in program.calls(re.compile(r"memcpy|memmove|\w*Pipe\w*Start\w*|\w*PIPE_Start")):
             if roles.of(step.args[0] if step.args else "") != IN:
                 pipe = next((a for a in step.args if roles.of(a) == IN), None)
