@@ -17,7 +17,7 @@ from npuforge.doctor.checks_runtime import defines
 from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Rule
 from npuforge.doctor.network_facts import networks_of
 from npuforge.doctor.project import Project
-from npuforge.doctor.sources import VENDOR, Program, Sources, Step, programs_of, sources_of
+from npuforge.doctor.sources import VENDOR, Program, Source, Sources, Step, programs_of, sources_of
 from npuforge.vocab import Severity
 
 ETHOS_BASE = Rule("K12-ethos-base", Severity.WARNING, Confidence.MEDIUM, cases=("C12",), rank=10)
@@ -442,6 +442,15 @@ def _same_tree(a: str, b: str) -> bool:
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
+def _without_comments(project: Project, source: Source) -> str:
+    """Text of a file with its lines and without its comments."""
+
+    def make() -> str:
+        return _COMMENT.sub(lambda m: "\n" * m[0].count("\n"), project.text(source.artefact))
+
+    return project.once(("without comments", source.artefact.path), make)
+
+
 def _modules(project: Project, sources: Sources) -> Iterator[Finding]:
     off = re.compile(
         r"^[ \t]*/\*[ \t]*#define[ \t]+HAL_(CACHEAXI|XSPI|RAMCFG|RIF)_MODULE_ENABLED", re.M
@@ -459,11 +468,11 @@ def _modules(project: Project, sources: Sources) -> Iterator[Finding]:
             for source in sources.files:
                 if not source.artefact.name.startswith(folder):
                     continue
-                body = _COMMENT.sub(
-                    lambda m: "\n" * m[0].count("\n"), project.text(source.artefact)
-                )
+                if source.artefact.kind is not Kind.C_SOURCE:
+                    continue
+                body = _without_comments(project, source)
                 hit = use.search(body)
-                if hit and source.artefact.kind is Kind.C_SOURCE:
+                if hit:
                     line = line_of(body, hit.start())
                     yield HAL_MODULE.at(
                         item.at(line_of(text, match.start()), match[0]),

@@ -11,7 +11,7 @@ from npuforge.artefacts.text import line_of
 from npuforge.doctor.buffers import IN, roles_of
 from npuforge.doctor.checks_power import npu_programs
 from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Rule
-from npuforge.doctor.network_facts import NetworkFacts, Tensor, networks_of
+from npuforge.doctor.network_facts import NetworkFacts, Tensor, dotted, networks_of
 from npuforge.doctor.project import Artefact, Project
 from npuforge.doctor.sources import VENDOR, Sources, sources_of
 from npuforge.vocab import Severity
@@ -39,7 +39,7 @@ def _versions(project: Project) -> Iterator[Finding]:
             text = project.text(item)
             parts = dict(re.findall(r"#define\s+LL_ATON_VERSION_(\w+)\s+\(?(\d+)", text))
             version = tuple(int(parts[k]) for k in _PARTS if k in parts)
-            headers.setdefault(version, item.at(1, "LL_ATON_VERSION " + _dotted(version)))
+            headers.setdefault(version, item.at(1, "LL_ATON_VERSION " + dotted(version)))
     networks = networks_of(project)
     if not headers:
         return
@@ -53,15 +53,11 @@ def _versions(project: Project) -> Iterator[Finding]:
         version, where = next(iter(headers.items()))
         yield GUARD.at(
             facts.artefact.at(facts.version_line, "#if LL_ATON_VERSION_MAJOR != …"), where,
-            wanted=_dotted(facts.version), found=_dotted(version),
+            wanted=dotted(facts.version), found=dotted(version),
         )  # fmt: skip
 
 
 _PARTS = ("MAJOR", "MINOR", "MICRO", "DEV")
-
-
-def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version[:3])) + "".join(f"-{part}" for part in version[3:4])
 
 
 def _build_mode(project: Project) -> Iterator[Finding]:
