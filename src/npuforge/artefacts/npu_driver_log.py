@@ -256,7 +256,7 @@ def read_driver_log(log: LogText) -> DriverLog:
     kind_of = Classifier(_kind)
     has_address = Classifier(lambda text: bool(_ADDRESS.search(text)))
     fine = 0
-    for line in _candidates(log):
+    for line in map(log.line, log.lines_with(_ANCHORS)):
         if "0x" in line.text and len(regions) < MAX_EVENTS and has_address(line.text):
             regions.extend(_regions(line))
         kind = kind_of(line.text)
@@ -272,8 +272,9 @@ def read_driver_log(log: LogText) -> DriverLog:
     return DriverLog(tuple(events), tuple(regions))
 
 
-def _candidates(log: LogText) -> Iterator[Line]:
-    yield from map(log.line, log.lines_with(_ANCHORS))
+def _given(found: re.Match[str] | None) -> str:
+    """The alternative of a pattern that matched; empty when none did."""
+    return next((group for group in found.groups() if group), "") if found else ""
 
 
 def _time(text: str) -> float | None:
@@ -328,12 +329,7 @@ def _npu_kind(text: str) -> Kind | None:
 def _event(line: Line, kind: Kind) -> DriverEvent:
     operation = _OPERATION.search(line.text)
     name = _OP_NAME.search(line.text)
-    code = _CODE.search(line.text)
-    if kind is Kind.VERSION:
-        version = _VERSION.search(line.text)
-        shown = (version.group(1) or version.group(2)) if version else ""
-    else:
-        shown = (code.group(1) or code.group(2)) if code else ""
+    shown = _given((_VERSION if kind is Kind.VERSION else _CODE).search(line.text))
     return DriverEvent(
         line.number,
         kind,
@@ -346,8 +342,7 @@ def _event(line: Line, kind: Kind) -> DriverEvent:
 
 
 def _regions(line: Line) -> Iterator[Region]:
-    stated = _STATED.search(line.text)
-    size = _SIZE.search(line.text)
+    stated, size = _given(_STATED.search(line.text)), _given(_SIZE.search(line.text))
     for found in _ADDRESS.finditer(line.text):
         address = int(found.group("value"), 16)
         if address >= 1 << 40:
@@ -357,14 +352,12 @@ def _regions(line: Line) -> Iterator[Region]:
         role = _role(before + found.group("name"), line.text)
         if role is Role.OTHER and not (_NPU.search(line.text) and stated):
             continue
-        words = [word for word in (stated.groups() if stated else ()) if word]
-        sizes = [word for word in (size.groups() if size else ()) if word]
         yield Region(
             line.number,
             role,
             address,
-            int(sizes[0], 0) if sizes else None,
-            int(words[0], 0) if words else 0,
+            int(size, 0) if size else None,
+            int(stated, 0) if stated else 0,
             line.text.strip(),
         )
 
