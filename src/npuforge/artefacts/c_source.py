@@ -119,7 +119,7 @@ class Variable:
             match = re.search(r"ALIGN\w*?_?(\d+)", self.type)
         if match is None:
             return None
-        return int(match[1], 0) if re.fullmatch(r"0[xX][0-9a-fA-F]+|\d+", match[1]) else match[1]
+        return _integer(match[1]) if re.fullmatch(r"0[xX][0-9a-fA-F]+|\d+", match[1]) else match[1]
 
 
 @dataclass(frozen=True)

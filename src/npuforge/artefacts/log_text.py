@@ -163,6 +163,11 @@ def _backward(log: LogText, literal: str, limit: int, into: set[int]) -> None:
         at = rfind(literal, 0, starts[number - 1])
 
 
+def integer(text: str) -> int:
+    """A number as logs print it: hexadecimal after 0x, else decimal, leading zeros or not."""
+    return int(text, 16) if "x" in text.lower() else int(text)
+
+
 def template_of(text: str) -> str:
     """A line with every number other than zero replaced: what a program prints again and again."""
     return _NUMBER.sub("1", text[:CLASSIFIED])

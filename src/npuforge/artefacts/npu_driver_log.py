@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from npuforge.artefacts.log_text import Classifier, Line, LogText
+from npuforge.artefacts.log_text import Classifier, Line, LogText, integer
 
 MAX_EVENTS = 20_000
 
@@ -356,8 +356,8 @@ def _regions(line: Line) -> Iterator[Region]:
             line.number,
             role,
             address,
-            int(size, 0) if size else None,
-            int(stated, 0) if stated else 0,
+            integer(size) if size else None,
+            integer(stated) if stated else 0,
             line.text.strip(),
         )
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from npuforge.artefacts.log_text import Classifier, Line, LogText
+from npuforge.artefacts.log_text import Classifier, Line, LogText, integer
 
 MAX_ITEMS = 5000
 
@@ -247,7 +247,7 @@ def read_uart_log(log: LogText) -> UartLog:
         if code:
             where = _FUNCTION.search(line.text[: code.start()])
             name = where.group(1) if where else ""
-            codes.append(ResultCode(line.number, _integer(code.group(1)), name, line.text.strip()))
+            codes.append(ResultCode(line.number, integer(code.group(1)), name, line.text.strip()))
         if traits.boot:
             boots.append(line.number)
     return UartLog(
@@ -280,10 +280,6 @@ def _traits(text: str) -> _Traits:
         bool(_CODE.search(text)),
         bool(_BOOT.search(text)),
     )
-
-
-def _integer(text: str) -> int:
-    return int(text, 16) if "x" in text.lower() else int(text)
 
 
 def _last_line(log: LogText) -> Line | None:
