@@ -192,8 +192,7 @@ _MISALIGNED = re.compile(
 )
 _SKIPPED = re.compile(
     r"(?:sync|flush|clean|invalidate|cache maint\w*)\b.{0,60}\b(?:skip|ignored|partial|"
-    r"first and last|"
-    r"foreign|not (?:from|owned))|skip\w*.{0,40}\b(?:sync|flush|cache)|"
+    r"first and last|foreign|not (?:from|owned))|skip\w*.{0,40}\b(?:sync|flush|cache)|"
     r"external buffer.{0,40}no sync",
     re.IGNORECASE,
 )
@@ -212,8 +211,7 @@ _SUPPLY = re.compile(
 )
 _GPU = re.compile(r"\bgpu\b|\bmali\b|panfrost|\bglmark|panthor", re.IGNORECASE)
 _GPU_OK = re.compile(
-    r"\b(?:ok|stable|passed|healthy|running|no (?:error|fault)s?|score|fps|"
-    r"hours?)\b",
+    r"\b(?:ok|stable|passed|healthy|running|no (?:error|fault)s?|score|fps|hours?)\b",
     re.IGNORECASE,
 )
 _GPU_BAD = re.compile(r"job fault|gpu fault|gpu hang|timed? ?out|reset", re.IGNORECASE)
@@ -224,8 +222,7 @@ _VERSION = re.compile(
 )
 _ADDRESS = re.compile(
     r"\b(?P<name>[a-z_]*(?:phys|paddr|dma|iova|bus)[a-z_]*(?:[ _-]?addr(?:ess)?)?|addr(?:ess)?|"
-    r"base|pa|at)\s*"
-    r"(?:\[\d+\]\s*)?[=:@]?\s*(?P<value>0x[0-9a-f]{5,16})\b",
+    r"base|pa|at)\s*(?:\[\d+\]\s*)?[=:@]?\s*(?P<value>0x[0-9a-f]{5,16})\b",
     re.IGNORECASE,
 )
 _SIZE = re.compile(
@@ -233,8 +230,7 @@ _SIZE = re.compile(
 )
 _STATED = re.compile(
     r"(\d+)[ -]?b(?:yte)?s?[ -]?align|align(?:ment|ed)?(?:\s*(?:to|required|need(?:s|ed)?|of|"
-    r"must be))?"
-    r"\s*[=:]?\s*(0x[0-9a-f]+|\d+)",
+    r"must be))?\s*[=:]?\s*(0x[0-9a-f]+|\d+)",
     re.IGNORECASE,
 )
 _ROLES = (

@@ -43,8 +43,7 @@ _END = {
     Stage.CLOCK: "K25-stops-clock",
 }
 _GOOD = re.compile(
-    r"\b(?:ok|done|ready|passed|success\w*|complete\w*|"
-    r"initiali[sz]ed)\b",
+    r"\b(?:ok|done|ready|passed|success\w*|complete\w*|initiali[sz]ed)\b",
     re.IGNORECASE,
 )
 

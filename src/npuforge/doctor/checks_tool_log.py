@@ -37,8 +37,7 @@ _VENDOR = re.compile(
     re.IGNORECASE,
 )
 _MODE = re.compile(
-    r"(?:connect )?mode\s*[:=]\s*(hot[ _-]?plug|normal|"
-    r"under[ _-]?reset)",
+    r"(?:connect )?mode\s*[:=]\s*(hot[ _-]?plug|normal|under[ _-]?reset)",
     re.IGNORECASE,
 )
 _FREQ = re.compile(r"SWD freq\s*:\s*(\d+)\s*KHz", re.IGNORECASE)
