@@ -37,6 +37,7 @@ _EPOCH = re.compile(r"scheduling epoch=(\d+)")
 _KIND = re.compile(r"/\*\s*kind=(\w+)\s+node=(\S+)\s*\*/")
 _VERSION = re.compile(r"GIT_DESCRIPTION\s+\"[^\"]*?v(\d+\.\d+\.\d+)[^\"]*\"")
 _OPTION = re.compile(r"^\s*\*\s*--([\w-]+)\s*=\s*(.+?)\s*$", re.MULTILINE)
+_BRACE = re.compile(r"[{}]")
 _FUNCTIONS = r"LL_[A-Za-z_0-9]+|ll_sw_[a-z_0-9]+"
 
 
@@ -339,10 +340,10 @@ class _Code:
         if match is None:
             return 0, 0
         depth, at = 1, match.end()
-        for mark in re.finditer(r"[{}]", self.text[match.end() :]):
+        for mark in _BRACE.finditer(self.text, match.end()):
             depth += 1 if mark[0] == "{" else -1
             if depth == 0:
-                at = match.end() + mark.start()
+                at = mark.start()
                 break
         return match.end(), at
 

@@ -244,8 +244,14 @@ def _isolation(project: Project) -> Iterator[Finding]:
                 if order[0] is start and start is not step:
                     yield RIF_LATE.at(step.at(), start.at())
                     break
+    regions = [region for _, script in scripts(project) for region in script.regions.values()]
+    code = {
+        secure(region.origin) & ~0xF_FFFF
+        for region in regions
+        if region.origin is not None and "x" in region.attributes.lower()
+    }
     for program in programs_of(project):
-        yield from _own_ram(project, program)
+        yield from _own_ram(program, code)
 
 
 def _rif(program: Program, function: str, argument: str) -> Step | None:
@@ -260,13 +266,8 @@ _RISAF_OF = {2: 0x3400_0000, 3: 0x3410_0000, 7: 0x3400_0000}
 """RAM behind a filter: RISAF2 and 3 for AXISRAM1 and 2, RISAF7 for FLEXMEM."""
 
 
-def _own_ram(project: Project, program: Program) -> Iterator[Finding]:
-    text = [region for _, script in scripts(project) for region in script.regions.values()]
-    code = {
-        secure(r.origin) & ~0xF_FFFF
-        for r in text
-        if r.origin is not None and "x" in r.attributes.lower()
-    }
+def _own_ram(program: Program, code: set[int]) -> Iterator[Finding]:
+    """A filter configured over the RAM that the program runs from."""
     for step in program.steps:
         if step.event.kind == "call" and step.name.startswith("HAL_RIF_RISAF_Config"):
             match = re.search(r"\bRISAF(\d+)(?:_S)?\b", step.args[0] if step.args else "")
