@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from npuforge.boards import (
     missing_tools,
 )
 from npuforge.cost import NpuCost, npu_cost
-from npuforge.doctor.triage import Triage, read_recorded, triage
 from npuforge.errors import ToolError, UsageError
 from npuforge.explore.boards import compare_targets as compare_targets
 from npuforge.explore.models import compare_models as compare_models
@@ -66,6 +65,9 @@ from npuforge.validate import (
 )
 from npuforge.validate.neural_art import ChipValidation, validate_against_chip
 from npuforge.vocab import Contract
+
+if TYPE_CHECKING:
+    from npuforge.doctor.triage import Triage
 
 PathLike = str | os.PathLike[str]
 Tick = Callable[[str], None]
@@ -680,6 +682,8 @@ def triage_recording(
     Raises:
         NpuforgeError: the network or the recording cannot be used.
     """
+    from npuforge.doctor.triage import read_recorded, triage
+
     graph = load_graph(model, None, fix_shape)
     chosen = parse_image_range(image_range)
     return triage(graph, read_recorded(Path(recorded), graph, chosen), chosen, tick)

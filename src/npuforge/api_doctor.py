@@ -1,19 +1,21 @@
-"""The doctor's part of the Python side of the command line; `npuforge.api` offers all of it."""
+"""The doctor's part of the Python side of the command line; `npuforge.api` offers all of it.
+
+The doctor compiles hundreds of patterns when it is imported, so its functions import it themselves:
+every other verb goes through `npuforge.api` too and need not wait for that.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from npuforge.doctor import RULES, Diagnosis, Finding, Rule, collect, diagnose
-from npuforge.doctor.bundle import bundle
-from npuforge.doctor.guide import Advice, advise
-from npuforge.doctor.probes import PROBES, probe_target, write_probes
-from npuforge.doctor.versions import releases, versions_of
 from npuforge.errors import UsageError
-from npuforge.report.diagnosis import diagnosis_document
+
+if TYPE_CHECKING:
+    from npuforge.doctor import Diagnosis, Finding, Rule
+    from npuforge.doctor.guide import Advice
 
 PathLike = str | os.PathLike[str]
 
@@ -27,6 +29,8 @@ def diagnose_project(paths: Iterable[PathLike]) -> Diagnosis:
     Raises:
         UsageError: DOC-001 when a path does not exist.
     """
+    from npuforge.doctor import collect, diagnose
+
     return diagnose(collect(Path(path) for path in paths))
 
 
@@ -36,6 +40,8 @@ def explain_finding(name: str) -> tuple[Rule, ...]:
     Raises:
         UsageError: DOC-003 when there is none.
     """
+    from npuforge.doctor import RULES
+
     wanted = name.lower()
     found = tuple(r for r in RULES.values() if wanted in (r.id.lower(), r.family.lower()))
     if not found:
@@ -56,6 +62,8 @@ def guided_advice(
     Raises:
         UsageError: the symptom or a question is not known.
     """
+    from npuforge.doctor.guide import advise
+
     return advise(symptom, tuple(findings), answers or {})
 
 
@@ -69,6 +77,9 @@ def probe_source(paths: Iterable[PathLike], names: Sequence[str]) -> str:
     Raises:
         UsageError: a path or a probe does not exist.
     """
+    from npuforge.doctor import collect
+    from npuforge.doctor.probes import PROBES, probe_target, write_probes
+
     project = collect(Path(path) for path in paths)
     chosen = PROBES if "all" in names else tuple(dict.fromkeys(names))
     return write_probes(probe_target(project), chosen)
@@ -80,6 +91,9 @@ def versions_document(paths: Iterable[PathLike] = ()) -> dict[str, Any]:
     Raises:
         UsageError: a path does not exist.
     """
+    from npuforge.doctor import collect
+    from npuforge.doctor.versions import releases, versions_of
+
     seen = versions_of(collect(Path(path) for path in paths))
     return {
         "schema": "npuforge.versions/1",
@@ -105,5 +119,9 @@ def support_bundle(paths: Iterable[PathLike]) -> bytes:
     Raises:
         UsageError: a path does not exist.
     """
+    from npuforge.doctor import collect, diagnose
+    from npuforge.doctor.bundle import bundle
+    from npuforge.report.diagnosis import diagnosis_document
+
     project = collect(Path(path) for path in paths)
     return bundle(project, {"diagnosis.json": diagnosis_document(diagnose(project))})

@@ -84,3 +84,8 @@ def test_deep_nesting_is_bounded() -> None:
     read_c("void f(void) {" + "{" * 20000)
     read_c("int x = " + "(" * 20000 + ";")
     read_c("void f(void) { x = " + "a(" * 3000 + ")" * 3000 + "; }")
+
+
+def test_octal_alignment() -> None:
+    (buffer,) = read_c("__attribute__((aligned(040))) static char buffer[64];").variables
+    assert buffer.aligned == 32

@@ -230,6 +230,15 @@ def test_regions_with_roles() -> None:
     assert [r.alignment for r in regions] == [16, 128, 4096]
 
 
+def test_numbers_filled_up_with_zeros() -> None:
+    (region,) = read_driver_log(
+        log_from_text("npu: input buffer phys=0x8f3a1040 size=0100 must be 064-byte aligned")
+    ).regions
+    assert (region.size, region.stated) == (100, 64)
+    (snap,) = read_snapshots(log_from_text("STRENG4 CTRL=0x80000001\nINTREG=00000010\nEC_IRQ=008"))
+    assert (snap.intreg, snap.ec_irq) == (0x10, 8)
+
+
 def test_records_of_tables() -> None:
     text = "run,result,op,code\n1,ok,,0\n2,fail,17,-5\n3,fail,44,-5\n"
     records = records_of_table(log_from_text(text))

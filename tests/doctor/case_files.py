@@ -7,6 +7,7 @@ A case is a folder under ``cases/`` with an ``expect.toml``:
   ``correct = true`` for correct code, which must give no error and no warning;
 * ``base``: start from the files of ``_base``, a correct application (false when absent);
 * ``remove``: names of base files that the case does not have;
+* ``[[copy]]`` tables with ``file`` and ``of``: another copy of a base file, before the edits;
 * ``[[blob]]`` tables with ``file``, ``size`` and optionally ``head``, hexadecimal first bytes:
   binary files that would be large to keep, filled with zeros;
 * ``[[edit]]`` tables with ``file``, ``old``, ``new``: changes to the base, each must apply.
@@ -56,6 +57,8 @@ class Case:
             for path in BASE.iterdir():
                 if path.name not in gone:
                     shutil.copyfile(path, target / path.name)
+        for copy in self.recipe.get("copy", ()):
+            shutil.copyfile(BASE / copy["of"], target / copy["file"])
         for edit in self.recipe.get("edit", ()):
             path = target / edit["file"]
             text = path.read_text(encoding="utf-8")

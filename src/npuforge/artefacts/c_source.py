@@ -62,6 +62,15 @@ class Event(NamedTuple):
     used: bool = False
 
     @property
+    def text(self) -> str:
+        """How it is quoted: a call or an assignment as written, anything else by its kind."""
+        if self.kind == "call":
+            return f"{self.name}({', '.join(self.args)})"
+        if self.kind == "assign":
+            return f"{self.name} {self.args[0]} {self.args[1]}".rstrip()
+        return self.kind
+
+    @property
     def loops(self) -> tuple[Frame, ...]:
         """Enclosing loops, outermost first."""
         return tuple(frame for frame in self.frames if frame.kind == "loop")
@@ -110,7 +119,7 @@ class Variable:
             match = re.search(r"ALIGN\w*?_?(\d+)", self.type)
         if match is None:
             return None
-        return int(match[1], 0) if re.fullmatch(r"0[xX][0-9a-fA-F]+|\d+", match[1]) else match[1]
+        return _integer(match[1]) if re.fullmatch(r"0[xX][0-9a-fA-F]+|\d+", match[1]) else match[1]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from npuforge.artefacts.text import line_of
 from npuforge.errors import ModelError
 
 MAX_CHARACTERS = 1 << 27
@@ -128,7 +129,7 @@ class _Reader:
         self.advance()
 
     def refuse(self, reason: str) -> ModelError:
-        line = self.text.count("\n", 0, self.at) + 1
+        line = line_of(self.text, self.at)
         return ModelError("CMP-003", path=self.file, line=line, reason=reason)
 
     def advance(self) -> None:

@@ -80,9 +80,7 @@ def read_epoch_times(log: LogText) -> tuple[MeasuredEpoch, ...]:
             continue
         clocks = _CLOCKS.search(line.text)
         found.append(
-            MeasuredEpoch(
-                *(kind, float(row["ms"]), _numbers(clocks), *_block(line.text), line.number)
-            )
+            MeasuredEpoch(kind, float(row["ms"]), _numbers(clocks), *_block(line.text), line.number)
         )
         if len(found) >= MAX_EPOCHS:
             break

@@ -192,8 +192,7 @@ _KIND = re.compile(
     r"\b(hard|bus|usage|secure)[ _]?fault|\bmem[ _]?manage(?:ment)?(?:[ _]?fault)?", re.IGNORECASE
 )
 _NO_FAULT = re.compile(
-    r"\bno (?:hard|bus|usage)[ _]?fault|fault handler (?:installed|ready|"
-    r"enabled)",
+    r"\bno (?:hard|bus|usage)[ _]?fault|fault handler (?:installed|ready|enabled)",
     re.IGNORECASE,
 )
 

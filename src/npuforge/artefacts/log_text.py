@@ -82,10 +82,6 @@ class LogText:
         end = self.starts[number] - 1 if number < len(self.starts) else len(self.text)
         return Line(number, self.text[begin : min(end, begin + MAX_LINE)])
 
-    def line_at(self, offset: int) -> Line:
-        """The line that holds a character offset."""
-        return self.line(bisect_right(self.starts, offset))
-
     def lines(self) -> Iterator[Line]:
         """All lines in order."""
         for number in range(1, len(self.starts) + 1):
@@ -165,6 +161,11 @@ def _backward(log: LogText, literal: str, limit: int, into: set[int]) -> None:
         into.add(number)
         count += 1
         at = rfind(literal, 0, starts[number - 1])
+
+
+def integer(text: str) -> int:
+    """A number as logs print it: hexadecimal after 0x, else decimal, leading zeros or not."""
+    return int(text, 16) if "x" in text.lower() else int(text)
 
 
 def template_of(text: str) -> str:

@@ -25,6 +25,7 @@ from npuforge.artefacts.c_values import (
     unwrapped,
     without_comments,
 )
+from npuforge.artefacts.text import line_of
 from npuforge.errors import ModelError
 
 USER_IO = 0xA0000000
@@ -39,7 +40,7 @@ _EPOCH = re.compile(r"scheduling epoch=(\d+)")
 _KIND = re.compile(r"/\*\s*kind=(\w+)\s+node=(\S+)\s*\*/")
 _VERSION = re.compile(r"GIT_DESCRIPTION\s+\"[^\"]*?v(\d+\.\d+\.\d+)[^\"]*\"")
 _OPTION = re.compile(r"^\s*\*\s*--([\w-]+)\s*=\s*(.+?)\s*$", re.MULTILINE)
-_START = re.compile(r"_ec_blob_cache_start_func_(\d+)")
+_BRACE = re.compile(r"[{}]")
 _FUNCTIONS = r"LL_[A-Za-z_0-9]+|ll_sw_[a-z_0-9]+"
 
 
@@ -251,7 +252,7 @@ class _Code:
         self.users: dict[str, int] = {}
 
     def refuse(self, position: int, reason: str) -> ModelError:
-        line = self.text.count("\n", 0, position) + 1
+        line = line_of(self.text, position)
         return ModelError("CMP-003", path=self.file, line=line, reason=reason)
 
     def resolved(self, value: Value, before: int) -> Value:
@@ -341,10 +342,10 @@ class _Code:
         if match is None:
             return 0, 0
         depth, at = 1, match.end()
-        for mark in re.finditer(r"[{}]", self.text[match.end() :]):
+        for mark in _BRACE.finditer(self.text, match.end()):
             depth += 1 if mark[0] == "{" else -1
             if depth == 0:
-                at = match.end() + mark.start()
+                at = mark.start()
                 break
         return match.end(), at
 

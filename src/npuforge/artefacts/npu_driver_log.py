@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from npuforge.artefacts.log_text import Classifier, Line, LogText
+from npuforge.artefacts.log_text import Classifier, Line, LogText, integer
 
 MAX_EVENTS = 20_000
 
@@ -192,8 +192,7 @@ _MISALIGNED = re.compile(
 )
 _SKIPPED = re.compile(
     r"(?:sync|flush|clean|invalidate|cache maint\w*)\b.{0,60}\b(?:skip|ignored|partial|"
-    r"first and last|"
-    r"foreign|not (?:from|owned))|skip\w*.{0,40}\b(?:sync|flush|cache)|"
+    r"first and last|foreign|not (?:from|owned))|skip\w*.{0,40}\b(?:sync|flush|cache)|"
     r"external buffer.{0,40}no sync",
     re.IGNORECASE,
 )
@@ -212,8 +211,7 @@ _SUPPLY = re.compile(
 )
 _GPU = re.compile(r"\bgpu\b|\bmali\b|panfrost|\bglmark|panthor", re.IGNORECASE)
 _GPU_OK = re.compile(
-    r"\b(?:ok|stable|passed|healthy|running|no (?:error|fault)s?|score|fps|"
-    r"hours?)\b",
+    r"\b(?:ok|stable|passed|healthy|running|no (?:error|fault)s?|score|fps|hours?)\b",
     re.IGNORECASE,
 )
 _GPU_BAD = re.compile(r"job fault|gpu fault|gpu hang|timed? ?out|reset", re.IGNORECASE)
@@ -224,8 +222,7 @@ _VERSION = re.compile(
 )
 _ADDRESS = re.compile(
     r"\b(?P<name>[a-z_]*(?:phys|paddr|dma|iova|bus)[a-z_]*(?:[ _-]?addr(?:ess)?)?|addr(?:ess)?|"
-    r"base|pa|at)\s*"
-    r"(?:\[\d+\]\s*)?[=:@]?\s*(?P<value>0x[0-9a-f]{5,16})\b",
+    r"base|pa|at)\s*(?:\[\d+\]\s*)?[=:@]?\s*(?P<value>0x[0-9a-f]{5,16})\b",
     re.IGNORECASE,
 )
 _SIZE = re.compile(
@@ -233,8 +230,7 @@ _SIZE = re.compile(
 )
 _STATED = re.compile(
     r"(\d+)[ -]?b(?:yte)?s?[ -]?align|align(?:ment|ed)?(?:\s*(?:to|required|need(?:s|ed)?|of|"
-    r"must be))?"
-    r"\s*[=:]?\s*(0x[0-9a-f]+|\d+)",
+    r"must be))?\s*[=:]?\s*(0x[0-9a-f]+|\d+)",
     re.IGNORECASE,
 )
 _ROLES = (
@@ -256,7 +252,7 @@ def read_driver_log(log: LogText) -> DriverLog:
     kind_of = Classifier(_kind)
     has_address = Classifier(lambda text: bool(_ADDRESS.search(text)))
     fine = 0
-    for line in _candidates(log):
+    for line in map(log.line, log.lines_with(_ANCHORS)):
         if "0x" in line.text and len(regions) < MAX_EVENTS and has_address(line.text):
             regions.extend(_regions(line))
         kind = kind_of(line.text)
@@ -272,8 +268,9 @@ def read_driver_log(log: LogText) -> DriverLog:
     return DriverLog(tuple(events), tuple(regions))
 
 
-def _candidates(log: LogText) -> Iterator[Line]:
-    yield from map(log.line, log.lines_with(_ANCHORS))
+def _given(found: re.Match[str] | None) -> str:
+    """The alternative of a pattern that matched; empty when none did."""
+    return next((group for group in found.groups() if group), "") if found else ""
 
 
 def _time(text: str) -> float | None:
@@ -328,12 +325,7 @@ def _npu_kind(text: str) -> Kind | None:
 def _event(line: Line, kind: Kind) -> DriverEvent:
     operation = _OPERATION.search(line.text)
     name = _OP_NAME.search(line.text)
-    code = _CODE.search(line.text)
-    if kind is Kind.VERSION:
-        version = _VERSION.search(line.text)
-        shown = (version.group(1) or version.group(2)) if version else ""
-    else:
-        shown = (code.group(1) or code.group(2)) if code else ""
+    shown = _given((_VERSION if kind is Kind.VERSION else _CODE).search(line.text))
     return DriverEvent(
         line.number,
         kind,
@@ -346,8 +338,7 @@ def _event(line: Line, kind: Kind) -> DriverEvent:
 
 
 def _regions(line: Line) -> Iterator[Region]:
-    stated = _STATED.search(line.text)
-    size = _SIZE.search(line.text)
+    stated, size = _given(_STATED.search(line.text)), _given(_SIZE.search(line.text))
     for found in _ADDRESS.finditer(line.text):
         address = int(found.group("value"), 16)
         if address >= 1 << 40:
@@ -357,14 +348,12 @@ def _regions(line: Line) -> Iterator[Region]:
         role = _role(before + found.group("name"), line.text)
         if role is Role.OTHER and not (_NPU.search(line.text) and stated):
             continue
-        words = [word for word in (stated.groups() if stated else ()) if word]
-        sizes = [word for word in (size.groups() if size else ()) if word]
         yield Region(
             line.number,
             role,
             address,
-            int(sizes[0], 0) if sizes else None,
-            int(words[0], 0) if words else 0,
+            integer(size) if size else None,
+            integer(stated) if stated else 0,
             line.text.strip(),
         )
 

@@ -60,12 +60,10 @@ _NAMES = {
 }  # fmt: skip
 _LOG_SUFFIXES = ("", ".log", ".txt", ".out", ".err", ".cap", ".trace", ".capture")
 # drawings, and what build tools write: neither is anything a board said
-_NO_SPEECH = frozenset(
-    (
-        *(".dot", ".gv", ".svg", ".css", ".d", ".su", ".cyclo", ".ninja", ".ewp", ".ewd", ".ewt"),
-        *(".eww", ".uvprojx", ".uvoptx", ".launch"),
-    )
-)
+_NO_SPEECH = {
+    ".dot", ".gv", ".svg", ".css", ".d", ".su", ".cyclo", ".ninja", ".ewp", ".ewd", ".ewt",
+    ".eww", ".uvprojx", ".uvoptx", ".launch",
+}  # fmt: skip
 _BOOT_MAGIC = b"STM2"
 _NETWORK = re.compile(rb"EpochBlock_ItemTypeDef|LL_ATON_VERSION_MAJOR|LL_ATON_EB_")
 _REPORT = re.compile(

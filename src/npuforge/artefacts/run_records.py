@@ -69,8 +69,7 @@ class RunStatistics:
 
 
 _RUN = re.compile(
-    r"\b(?:run|iteration|iter|inference|frame|loop|"
-    r"test)\s*[=:#]?\s*#?(\d+)\b",
+    r"\b(?:run|iteration|iter|inference|frame|loop|test)\s*[=:#]?\s*#?(\d+)\b",
     re.IGNORECASE,
 )
 _RUN_KEYS = ("run", "iteration", "iter", "frame", "index", "n")

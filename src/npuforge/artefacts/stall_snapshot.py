@@ -120,6 +120,12 @@ def _number(text: str) -> int | None:
         return None
 
 
+def _word(text: str) -> int:
+    """A register word; digits filled up with zeros are hexadecimal, as ``%08lx`` prints them."""
+    number = _number(text)
+    return int(text, 16) if number is None else number
+
+
 def _pairs(text: str) -> dict[str, int]:
     found = {}
     for key, value in _PAIR.findall(text):
@@ -202,13 +208,11 @@ def _snapshot(lines: Iterable[Line]) -> Snapshot | None:
         if busif:
             pairs["busif_err"] = int(busif.group(1), 16)
         if word:
-            pairs["intreg"] = int(word.group(1), 0)
+            pairs["intreg"] = _word(word.group(1))
         engine, risaf = _ENGINE.search(line.text), _RISAF.search(line.text)
         irq = _EC_IRQ.search(line.text)
         if irq:
-            ec_irq = _number(irq.group(1))
-            if ec_irq is None:
-                ec_irq = int(irq.group(1), 16)
+            ec_irq = _word(irq.group(1))
         if engine and (pairs or _RUNNING.search(line.text) or _IDLE.search(line.text)):
             engines.append(_engine(line, int(engine.group(1)), pairs))
         elif risaf and pairs.keys() & {"iasr", "iaesr", "iaddr", "iar"}:

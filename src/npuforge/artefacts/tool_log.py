@@ -155,10 +155,8 @@ _WORDED = re.compile(
 _PROGRAMMER = re.compile(r"^\s*Error\s*:\s*(.{3,})", re.IGNORECASE)
 _MAKE = re.compile(
     r"^(?:make(?:\[\d+\])?|mingw32-make)\s*:.*\b(?:Error|No rule)\b.*|"
-    r".*\b(?:undefined reference to|ld returned \d+ exit status|"
-    r"overflowed by \d+ bytes|"
-    r"unrecognized command[- ]line option|command not found|fatal error:|"
-    r"#error)\b.*"
+    r".*\b(?:undefined reference to|ld returned \d+ exit status|overflowed by \d+ bytes|"
+    r"unrecognized command[- ]line option|command not found|fatal error:|#error)\b.*"
 )
 _PYTHON = re.compile(r"^\s*((?:[A-Z]\w*)(?:Error|Exception|Interrupt))\s*:\s*(.*)")
 _WARNING = re.compile(r"^\s*(?:WARNING|Warning|warn)\s*:?\s*(.*)")
@@ -166,8 +164,7 @@ _POOL = re.compile(
     r"^\s*(?P<name>\w+)\s+\[(?P<a>0x[0-9A-Fa-f]+)\s*-\s*(?P<b>0x[0-9A-Fa-f]+)\]\s*:\s*"
     r"(?P<used>[\d.]+)\s*(?P<uu>[kMG]?B)\s*/\s*(?P<size>[\d.]+)\s*(?P<su>[kMG]?B).*?"
     r"(?:weights:\s*(?P<w>[\d.]+)\s*(?P<wu>[kMG]?B).*?activations:\s*(?P<act>[\d.]+)\s*"
-    r"(?P<au>[kMG]?B))?"
-    r"(?:\s*\([^)]*\))?\s*$"
+    r"(?P<au>[kMG]?B))?(?:\s*\([^)]*\))?\s*$"
 )
 _RANGE_ROW = re.compile(
     r"^\s*(\w+)\s+\[0x[0-9A-Fa-f]+\s*-\s*0x[0-9A-Fa-f]+\]\s*:\s*"
@@ -175,8 +172,7 @@ _RANGE_ROW = re.compile(
 )
 _RANGE = re.compile(r"(0x[0-9A-Fa-f]+)-(0x[0-9A-Fa-f]+)")
 _EPOCH_ROW = re.compile(
-    r"^\s*\|\s*(epoch_\d+|\w*[Ee]poch\w*_\d+)\s*\|\s*([-\w. /]+?)\s*\|"
-    r"\s*(.*?)\s*\|\s*$"
+    r"^\s*\|\s*(epoch_\d+|\w*[Ee]poch\w*_\d+)\s*\|\s*([-\w. /]+?)\s*\|\s*(.*?)\s*\|\s*$"
 )
 _EPOCH_LINE = re.compile(r"^\s*(epoch \d+)\s+(-SW-|HW|EC|\?\?)\s*(?:\(\s*(.*?)\s*\))?\s*$")
 """Releases before 4.0 print a line an epoch, without bars."""

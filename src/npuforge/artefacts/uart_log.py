@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from npuforge.artefacts.log_text import Classifier, Line, LogText
+from npuforge.artefacts.log_text import Classifier, Line, LogText, integer
 
 MAX_ITEMS = 5000
 
@@ -122,19 +122,16 @@ _STAGES = (
     (
         Stage.NETWORK,
         r"ll_aton_(?:rt_)?init_network|stai_\w*init\b|network[ _]init|init(?:ialis|"
-        r"ializ)?\w* (?:of )?(?:the )?network|"
-        r"npu network|loading (?:the )?model",
+        r"ializ)?\w* (?:of )?(?:the )?network|npu network|loading (?:the )?model",
     ),
     (Stage.RUNTIME, r"ll_aton_rt_runtimeinit|ll_aton_init\b|runtime[ _]?init|ll_aton runtime"),
     (
         Stage.DONE,
-        r"ll_aton_rt_done|inference (?:done|complete|finished|ok)|\bdone\b.*\b(?:ms|"
-        r"us)\b",
+        r"ll_aton_rt_done|inference (?:done|complete|finished|ok)|\bdone\b.*\b(?:ms|us)\b",
     ),
     (
         Stage.RUN,
-        r"run(?:ning)? (?:the )?(?:inference|network|npu)|"
-        r"start(?:ing)? (?:the )?(?:inference|npu)|"
+        r"run(?:ning)? (?:the )?(?:inference|network|npu)|start(?:ing)? (?:the )?(?:inference|npu)|"
         r"runepochblock|inference start|ll_aton_rt_main|epoch \d+|first inference",
     ),
     (
@@ -200,13 +197,11 @@ _INFERENCE = re.compile(
 )
 _OUTPUT = re.compile(
     r"\b(?:outputs?|out|scores?|conf(?:idence)?|prob\w*|logits?|class|label|top-?1|pred\w*|"
-    r"result)\b\s*"
-    r"(?:\[\d+\])?\s*[=:\[(]?\s*(.*)$",
+    r"result)\b\s*(?:\[\d+\])?\s*[=:\[(]?\s*(.*)$",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(
-    r"(?<![\w.])-?(?:\d+\.\d*|\.\d+|\d+)(?:e[+-]?\d+)?(?![\w.]*[a-z%])|"
-    r"-?\bnan\b|-?\binf\b",
+    r"(?<![\w.])-?(?:\d+\.\d*|\.\d+|\d+)(?:e[+-]?\d+)?(?![\w.]*[a-z%])|-?\bnan\b|-?\binf\b",
     re.IGNORECASE,
 )
 _CODE = re.compile(
@@ -219,8 +214,7 @@ _FUNCTION = re.compile(
     re.IGNORECASE,
 )
 _BOOT = re.compile(
-    r"nf-stage boot|reset cause|\bfsbl\b.*(?:start|boot|v\d)|"
-    r"boot(?:ing)?\b.*\bstart|"
+    r"nf-stage boot|reset cause|\bfsbl\b.*(?:start|boot|v\d)|boot(?:ing)?\b.*\bstart|"
     r"application start|^-{2,}.*stm32n6.*-{2,}$|power[- ]on",
     re.IGNORECASE,
 )
@@ -247,7 +241,7 @@ def read_uart_log(log: LogText) -> UartLog:
         if code:
             where = _FUNCTION.search(line.text[: code.start()])
             name = where.group(1) if where else ""
-            codes.append(ResultCode(line.number, _integer(code.group(1)), name, line.text.strip()))
+            codes.append(ResultCode(line.number, integer(code.group(1)), name, line.text.strip()))
         if traits.boot:
             boots.append(line.number)
     return UartLog(
@@ -280,10 +274,6 @@ def _traits(text: str) -> _Traits:
         bool(_CODE.search(text)),
         bool(_BOOT.search(text)),
     )
-
-
-def _integer(text: str) -> int:
-    return int(text, 16) if "x" in text.lower() else int(text)
 
 
 def _last_line(log: LogText) -> Line | None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from npuforge.artefacts.c_source import Event, Function
 from npuforge.doctor import names
-from npuforge.doctor.sources import Source, Sources, Step
+from npuforge.doctor.project import Project
+from npuforge.doctor.sources import Program, Source, Sources, Step
 
 IN, OUT = "input", "output"
 _CAST = re.compile(
@@ -110,6 +111,19 @@ class Roles:
             self.roles[base_of(event.args[1])] = IN if match[1] == "inputs" else OUT
 
 
+def roles_of(project: Project, program: Program) -> Roles:
+    """What variables mean at the end of a program's trace; learnt once, shared by the checks."""
+
+    def learn() -> Roles:
+        roles = Roles()
+        for step in program.steps:
+            roles.learn(step)
+        return roles
+
+    entry = program.entry
+    return project.once(("roles", program.source.artefact.path, entry.line, entry.name), learn)
+
+
 def _uncast(text: str) -> str:
     text = text.strip()
     while (match := _CAST.match(text)) is not None:
@@ -119,10 +133,6 @@ def _uncast(text: str) -> str:
 
 # -- what a function does to its pointer arguments
 
-_READS = re.compile(
-    r"mem(?:cpy|move|cmp)|\w*printf|\w*[Pp]ost_?[Pp]rocess\w*|\w*[Dd]ecode\w*|\w*argmax\w*|\w*nms\w*|"
-    r"\w*[Ss]oftmax\w*|\w*[Dd]equant\w*|\w*[Pp]arse\w*|\w*[Cc]lassif\w*|\w*_pp_\w*"
-)
 _WRITES = re.compile(
     r"mem(?:cpy|set|move)|\w*[Pp]re_?[Pp]rocess\w*|\w*[Rr]esize\w*|\w*[Cc]rop\w*|\w*[Nn]ormali[sz]e\w*|"
     r"\w*[Ff]ill\w*|\w*[Cc]onvert\w*|\w*_to_(?:rgb|int8|u?int8|float)\w*|img_\w+|\w*[Qq]uantize\w*|"

@@ -44,8 +44,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
                           r"sk-[A-Za-z0-9_-]{20,200}|"
                           r"eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{5,})")),
     ("serial", re.compile(r"(?:ST-?LINK SN|serial(?: ?(?:no|number|nr))?|\bS/N|unique id|"
-                          r"\bUID)\s*[:=]\s*"
-                          r"([0-9A-Fa-f]{8,32})\b", re.IGNORECASE)),
+                          r"\bUID)\s*[:=]\s*([0-9A-Fa-f]{8,32})\b", re.IGNORECASE)),
     ("mac", re.compile(r"\b[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5}\b")),
     ("ip", re.compile(r"(?<![\d.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|"
                       r"1?\d?\d)(?![\d.])")),

@@ -43,8 +43,7 @@ _END = {
     Stage.CLOCK: "K25-stops-clock",
 }
 _GOOD = re.compile(
-    r"\b(?:ok|done|ready|passed|success\w*|complete\w*|"
-    r"initiali[sz]ed)\b",
+    r"\b(?:ok|done|ready|passed|success\w*|complete\w*|initiali[sz]ed)\b",
     re.IGNORECASE,
 )
 
@@ -151,17 +150,15 @@ def _stop(log: LogFile) -> Iterator[Finding]:
 
 
 def _finished(mark: StageMark) -> bool:
-    said = _GOOD.search(mark.text) is not None
-    return said and mark.stage not in (Stage.RUN,)
+    return mark.stage is not Stage.RUN and _GOOD.search(mark.text) is not None
 
 
 def _outputs(log: LogFile) -> Iterator[Finding]:
     runs = [item for item in log.uart.inferences if item.outputs]
     bad = next((r for r in runs if any(not math.isfinite(v) for v in r.outputs)), None)
-    huge = next((r for r in runs if any(abs(v) > _HUGE for v in _fractions(r))), None)
-    if bad is not None or huge is not None:
-        place = bad or huge
-        assert place is not None
+    huge = next((r for r in runs if any(abs(v) > _HUGE for v in r.outputs)), None)
+    place = bad or huge
+    if place is not None:
         line = _line_with(log, place)
         if line is not None:
             yield LOG_RULES["K22-log-not-finite"].at(
@@ -188,10 +185,6 @@ def _outputs(log: LogFile) -> Iterator[Finding]:
         yield LOG_RULES["K22-log-frozen"].at(
             log.at(tail[0].line), log.at(tail[-1].line), count=len(tail)
         )
-
-
-def _fractions(item: Inference) -> tuple[float, ...]:
-    return item.outputs
 
 
 def _line_with(log: LogFile, item: Inference) -> int | None:

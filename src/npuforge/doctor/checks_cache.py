@@ -13,9 +13,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from npuforge.artefacts.recognise import Kind
 from npuforge.doctor import names
-from npuforge.doctor.buffers import IN, OUT, Effects, Roles, base_of
+from npuforge.doctor.buffers import IN, OUT, Effects, base_of, roles_of
 from npuforge.doctor.checks_power import npu_programs
 from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Rule
 from npuforge.doctor.network_facts import networks_of
@@ -73,21 +72,19 @@ def cache_on(project: Project, sources: Sources) -> bool:
             ):
                 continue
             conditions = [f.condition for f in event.frames if f.kind == "pp"]
-            if all(_defined(project, sources, text) for text in conditions):
+            if all(_defined(sources, text) for text in conditions):
                 return True
         return False
 
     return project.once("cache_on", look)
 
 
-def _defined(project: Project, sources: Sources, condition: str) -> bool:
+def _defined(sources: Sources, condition: str) -> bool:
     """Whether a preprocessor condition can hold: its macro is defined somewhere."""
     match = re.search(r"(!?)\s*defined\s*\(?\s*(\w+)", condition)
     if match is None:
         return True
-    known = match[2] in sources.macros or any(
-        re.search(rf"\b{match[2]}\b", project.text(item)) for item in project.of(Kind.BUILD)
-    )
+    known = sources.defines(match[2])
     return not known if match[1] else known
 
 
@@ -133,7 +130,7 @@ class _Walker:
         self.program = program
         self.software_end = software_end
         self.project = project
-        self.roles = Roles()
+        self.roles = roles_of(project, program)
         self.state = _State()
         self.invalidations = [
             step for step in program.steps if step.event.kind == "call"
@@ -141,8 +138,6 @@ class _Walker:
         ]  # fmt: skip
 
     def run(self) -> list[Finding]:
-        for step in self.program.steps:
-            self.roles.learn(step)
         for step in self.program.steps:
             if step.event.kind == "call":
                 self._call(step)

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from npuforge.artefacts.c_source import Event, Function, Variable, constant
 from npuforge.artefacts.mpool import read_mpool
 from npuforge.artefacts.recognise import Kind
+from npuforge.artefacts.text import line_of
 from npuforge.doctor import names
-from npuforge.doctor.buffers import IN, OUT, Roles, base_of
+from npuforge.doctor.buffers import IN, OUT, Roles, base_of, roles_of
 from npuforge.doctor.checks_cache import cache_on, operation
 from npuforge.doctor.checks_power import npu_programs
 from npuforge.doctor.findings import Check, Confidence, Finding, Rule
@@ -73,14 +74,8 @@ def _live(sources: Sources, event: Event) -> bool:
         if match is None or match[1] == "else":
             continue
         name = match[1]
-        if name in sources.macros or re.search(r"CACHE_PRESENT|__ARM|__GNUC__|STM32", name):
-            continue
-        if any(
-            re.search(rf"\b{name}\b", sources.project.text(item))
-            for item in sources.project.of(Kind.BUILD)
-        ):
-            continue
-        return False
+        if not re.search(r"CACHE_PRESENT|__ARM|__GNUC__|STM32", name) and not sources.defines(name):
+            return False
     return True
 
 
@@ -108,7 +103,7 @@ def _pair(sources: Sources, source: Source, function: Function) -> Iterator[Find
             continue
         if len(event.args) == 2 and base_of(event.args[1]) == second and "-" not in event.args[1]:
             yield SIZE_FOR_END.at(
-                source.at(event.line, f"{event.name}({', '.join(event.args)})"),
+                source.at(event.line, event.text),
                 source.at(function.line, f"{function.name}({', '.join(function.types)})"),
             )
             return
@@ -128,7 +123,7 @@ def _arguments(project: Project) -> Iterator[Finding]:
     for source, _, event in sources.all_events():
         if event.kind != "call" or len(event.args) != 2:
             continue
-        place = source.at(event.line, f"{event.name}({', '.join(event.args)})")
+        place = source.at(event.line, event.text)
         second = event.args[1]
         if _RANGE.fullmatch(event.name):
             length = re.search(r"\bsizeof\b|size|len\b|length|bytes|_LEN\b", second, re.IGNORECASE)
@@ -160,7 +155,7 @@ def _alignment(project: Project) -> Iterator[Finding]:
         variable = _variable(sources, source, function, event.args[0])
         if variable is None or not variable.dims or variable.pointer:
             continue
-        place = source.at(event.line, f"{event.name}({', '.join(event.args)})")
+        place = source.at(event.line, event.text)
         key = (source.artefact.name, variable.line)
         if key in done or word == "both":
             continue
@@ -217,11 +212,8 @@ def _variable(
 def _lifetime(project: Project) -> Iterator[Finding]:
     sources = sources_of(project)
     for program, _ in npu_programs(project):
-        roles = Roles()
-        for step in program.steps:
-            roles.learn(step)
         yield from _stack(sources, program)
-        yield from _freed(program, roles)
+        yield from _freed(program, roles_of(project, program))
 
 
 def _stack(sources: Sources, program: Program) -> Iterator[Finding]:
@@ -232,12 +224,7 @@ def _stack(sources: Sources, program: Program) -> Iterator[Finding]:
         variable = _variable(sources, step.source, step.function, argument)
         if variable is None or variable.static or variable.pointer or not variable.dims:
             continue
-        if any(
-            other.event.kind == "call"
-            and names.RUN.fullmatch(other.name)
-            and _inside(other, step.function)
-            for other in program.steps
-        ):
+        if any(_inside(run, step.function) for run in program.calls(names.RUN)):
             continue
         yield STACK.at(
             step.at(), step.source.at(variable.line, f"{variable.type} {variable.name}"),
@@ -331,7 +318,7 @@ def _declared(
         bank = bank_of(base)
         if cacheable and bank is not None and not bank.external:
             at = text.find(f'"{name}"')
-            line = text.count("\n", 0, max(at, 0)) + 1
+            line = line_of(text, max(at, 0))
             yield INTERNAL.at(
                 item.at(line, f'"{name}": CACHEABLE_ON', base), pool=name, bank=bank.name
             )

@@ -27,7 +27,6 @@ LOCKUP = 0xEFFFFFFE
 NPU_REGISTERS = (0x580C0000, 0x58100000)
 """ATON at 0x580E0000 and CACHEAXI in front of it (field notes; secure alias)."""
 PERIPHERALS = (0x40000000, 0x60000000)
-EXTERNAL_RAM = (0x90000000, 0xA0000000)
 _STACK = {"STKOF", "MSTKERR", "STKERR", "MLSPERR"}
 _MEANING = ("INVSTATE", "UNDEFINSTR", "NOCP", "UNALIGNED", "DIVBYZERO", "INVPC")
 
@@ -45,9 +44,9 @@ def run(project: Project) -> Iterable[Finding]:
 def _external_pool(project: Project) -> tuple[str, int, Evidence] | None:
     """A pool in external RAM that holds activations, from any report of the project."""
     for log in logs_of(project):
-        for pool in log.tool.pools:
-            if EXTERNAL_RAM[0] <= pool.start < EXTERNAL_RAM[1] and pool.activations:
-                return pool.name, pool.activations, log.at(pool.line)
+        pool = log.external_activations
+        if pool is not None:
+            return pool.name, pool.activations, log.at(pool.line)
     return None
 
 

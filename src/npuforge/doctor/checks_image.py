@@ -99,10 +99,9 @@ def _ram(project: Project) -> Iterator[Finding]:
                     None,
                 )
                 if over is not None:
-                    line = next((p.line for p in facts.pools if p.name == name), None)
                     yield OVERLAP.at(
                         item.at(None, over.name, over.address),
-                        facts.artefact.at(line, name, start),
+                        facts.pool_at(name, start),
                         section=over.name, start=f"{over.address:#010x}", end=f"{over.end:#010x}",
                         pool=name or f"{start:#010x}",
                     )  # fmt: skip
@@ -128,10 +127,9 @@ def _stack(project: Project) -> Iterator[Finding]:
                 continue
             for start, end, name in facts.touched:
                 if start < top and top - size < end and bank_of(start) is not None:
-                    line = next((p.line for p in facts.pools if p.name == name), None)
                     yield STACK.at(
                         item.at(script.symbol_lines.get("_estack"), "_estack", top),
-                        facts.artefact.at(line, name, start),
+                        facts.pool_at(name, start),
                         top=f"{top:#010x}", pool=name or f"{start:#010x}",
                     )  # fmt: skip
 
@@ -162,8 +160,7 @@ def _zone(project: Project) -> Iterator[Finding]:
     for facts in networks_of(project):
         for start, end, name in facts.touched:
             if start < FSBL_ZONE[1] and FSBL_ZONE[0] < end:
-                line = next((p.line for p in facts.pools if p.name == name), None)
-                where = facts.artefact.at(line, name, start)
+                where = facts.pool_at(name, start)
                 if runs_there:
                     item, region = runs_there[0]
                     yield FSBL.at(
@@ -202,7 +199,7 @@ def _context(project: Project, sources: Sources) -> Iterator[Finding]:
                 continue
             yield NOLOAD.at(
                 where.at(variable.line, f"{variable.type} {name}"),
-                source.at(event.line, f"{event.name}({', '.join(event.args)})"),
+                source.at(event.line, event.text),
                 noload[variable.section],
                 name=name,
                 section=variable.section,
@@ -245,9 +242,6 @@ def _frames(project: Project, sources: Sources) -> Iterator[Finding]:
                     address=f"{value:#010x}", region=region.name,
                 )  # fmt: skip
                 break
-
-
-_END = re.compile(r"\b(_end|end|__end__|_ebss|__bss_end__|_heap_start)\b")
 
 
 def _sbrk(sources: Sources) -> Iterator[Finding]:

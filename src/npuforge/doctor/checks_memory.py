@@ -28,13 +28,17 @@ def scripts(project: Project) -> list[tuple[Artefact, LinkerScript]]:
 
     Those of boot loaders and flash loaders count only when there are no others.
     """
-    found = [
-        (item, script)
-        for item, script in project.parsed(linker, Kind.LINKER_SCRIPT)
-        if script.regions and not VENDOR.search(item.name) and "emplate" not in item.name
-    ]
-    applications = [pair for pair in found if not _BOOT.search(pair[0].path.name)]
-    return applications or found
+
+    def choose() -> list[tuple[Artefact, LinkerScript]]:
+        found = [
+            (item, script)
+            for item, script in project.parsed(linker, Kind.LINKER_SCRIPT)
+            if script.regions and not VENDOR.search(item.name) and "emplate" not in item.name
+        ]
+        applications = [pair for pair in found if not _BOOT.search(pair[0].path.name)]
+        return applications or found
+
+    return project.once("scripts", choose)
 
 
 _BOOT = re.compile(r"fsbl|loader|boot", re.IGNORECASE)

@@ -9,6 +9,7 @@ from npuforge.artefacts.recognise import Kind
 from npuforge.artefacts.text import line_of
 from npuforge.doctor import names
 from npuforge.doctor.checks_memory import scripts
+from npuforge.doctor.checks_runtime import defines
 from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Rule
 from npuforge.doctor.network_facts import NetworkFacts, networks_of
 from npuforge.doctor.project import Project
@@ -61,8 +62,7 @@ def _banks(networks: tuple[NetworkFacts, ...]) -> dict[str, Evidence]:
     for facts in networks:
         for start, end, name in facts.touched:
             for bank in banks_of(start, max(end, start + 1)):
-                line = next((p.line for p in facts.pools if p.name == name), None)
-                used.setdefault(bank.name, facts.artefact.at(line, name or bank.name, start))
+                used.setdefault(bank.name, facts.pool_at(name, start, name or bank.name))
     return used
 
 
@@ -77,16 +77,15 @@ def _mains(project: Project) -> list[tuple[Program, Step]]:
 def _power(project: Project) -> Iterator[Finding]:
     sources = sources_of(project)
     mains = _mains(project)
-    for program, run in mains:
-        yield from _order(program)
-        yield from _risaf(program)
-        if not sources.text_mentions(_NPU_ON):
-            yield NPU_CLOCK.at(run.at())
-        if not sources.text_mentions(_CACHE_ON):
-            yield CACHE_CLOCK.at(run.at())
-        break
     if not mains:
         return
+    program, run = mains[0]
+    yield from _order(program)
+    yield from _risaf(program)
+    if not sources.text_mentions(_NPU_ON):
+        yield NPU_CLOCK.at(run.at())
+    if not sources.text_mentions(_CACHE_ON):
+        yield CACHE_CLOCK.at(run.at())
     for name, where in _banks(networks_of(project)).items():
         number = name.removeprefix("AXISRAM")
         if number not in ("3", "4", "5", "6"):
@@ -99,12 +98,12 @@ def _power(project: Project) -> Iterator[Finding]:
             rf"RAMCFG_SRAM{number}|SRAMSD|HAL_RAMCFG_EnableAXISRAM\s*\(\s*(?!&?hramcfg)"
         )
         if not sources.text_mentions(clock):
-            yield BANK_CLOCK.at(where, mains[0][1].at(), bank=name)
+            yield BANK_CLOCK.at(where, run.at(), bank=name)
         own = re.compile(rf"RAMCFG_SRAM{number}_AXI|RAMCFG_SRAM{number}\b")
         if not sources.text_mentions(own) and (
             sources.text_mentions(re.compile(r"RAMCFG_SRAM\d")) or not sources.text_mentions(power)
         ):
-            yield BANK_POWER.at(where, mains[0][1].at(), bank=name)
+            yield BANK_POWER.at(where, run.at(), bank=name)
 
 
 _NPU_ON = re.compile(r"RCC_NPU_CLK_ENABLE|LL_AHB5_GRP1_PERIPH_NPU|NPUEN\b|npu_clk|AHB5ENS?R")
@@ -245,8 +244,14 @@ def _isolation(project: Project) -> Iterator[Finding]:
                 if order[0] is start and start is not step:
                     yield RIF_LATE.at(step.at(), start.at())
                     break
+    regions = [region for _, script in scripts(project) for region in script.regions.values()]
+    code = {
+        secure(region.origin) & ~0xF_FFFF
+        for region in regions
+        if region.origin is not None and "x" in region.attributes.lower()
+    }
     for program in programs_of(project):
-        yield from _own_ram(project, program)
+        yield from _own_ram(program, code)
 
 
 def _rif(program: Program, function: str, argument: str) -> Step | None:
@@ -261,13 +266,8 @@ _RISAF_OF = {2: 0x3400_0000, 3: 0x3410_0000, 7: 0x3400_0000}
 """RAM behind a filter: RISAF2 and 3 for AXISRAM1 and 2, RISAF7 for FLEXMEM."""
 
 
-def _own_ram(project: Project, program: Program) -> Iterator[Finding]:
-    text = [region for _, script in scripts(project) for region in script.regions.values()]
-    code = {
-        secure(r.origin) & ~0xF_FFFF
-        for r in text
-        if r.origin is not None and "x" in r.attributes.lower()
-    }
+def _own_ram(program: Program, code: set[int]) -> Iterator[Finding]:
+    """A filter configured over the RAM that the program runs from."""
     for step in program.steps:
         if step.event.kind == "call" and step.name.startswith("HAL_RIF_RISAF_Config"):
             match = re.search(r"\bRISAF(\d+)(?:_S)?\b", step.args[0] if step.args else "")
@@ -324,8 +324,6 @@ def _ram(networks: tuple[NetworkFacts, ...]) -> set[str]:
 
 
 def _polls(project: Project) -> bool:
-    from npuforge.doctor.checks_runtime import defines
-
     return defines(project, "LL_ATON_RT_POLLING") is not None
 
 

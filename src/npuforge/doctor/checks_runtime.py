@@ -38,12 +38,11 @@ BLOBS_POLLING = Rule("K13-blobs-polling", Severity.ERROR, rank=20)
 IRQ_PRIORITY = Rule("K13-irq-priority", Severity.ERROR, rank=20)
 
 
-def _done_known(step: Step, project: Project) -> bool:
+def _done_known(step: Step, sources: Sources) -> bool:
     """Whether the function around an epoch call looks at DONE, or hands the value on."""
     if step.event.target == "return":
         return True
-    lines = project.text(step.source.artefact).split("\n")
-    body = "\n".join(lines[step.function.line - 1 : step.function.end])
+    body = sources.body(step.source, step.function)
     if re.search(r"\bLL_ATON_RT_DONE\b|\b(?:STAI_)?\w*DONE\b", body):
         return True
     target = step.event.target
@@ -67,8 +66,7 @@ def _epoch_loop(step: Step, program: Program) -> Frame | None:
             inside = other.frames[other.frames.index(inner) + 1 :]
             if any(ends.search(frame.condition) for frame in inside if frame.kind != "loop"):
                 return inner
-    own = [frame for frame in step.event.frames if frame.kind == "loop"]
-    return inner if own and len(loops) > 1 else None
+    return inner if step.event.loops and len(loops) > 1 else None
 
 
 def _runs(program: Program) -> list[Step]:
@@ -81,7 +79,7 @@ def _sequence(project: Project) -> Iterator[Finding]:
         runs = _runs(program)
         yield from _runtime_init(project, sources, program)
         for run in runs:
-            if not _done_known(run, project):
+            if not _done_known(run, sources):
                 yield SINGLE_EPOCH.at(run.at())
         yield from _zero(program, runs)
         yield from _reset(program, runs)
@@ -187,7 +185,7 @@ def _in_flight(program: Program, runs: list[Step]) -> Iterator[Finding]:
 
 def _cap(sources: Sources, runs: list[Step]) -> Iterator[Finding]:
     for run in runs:
-        loops = [frame for frame in run.event.frames if frame.kind == "loop"]
+        loops = run.event.loops
         if not loops or not loops[-1].condition.startswith("fo"):
             continue
         condition = loops[-1].condition
@@ -257,9 +255,6 @@ def _early(program: Program) -> Iterator[Finding]:
             return
 
 
-_HANDLER = re.compile(r"(?:NPU(?:_END_OF_EPOCH|_INT)?\d?|CDNN\d|ATON_STD)_IRQHandler")
-
-
 def _handlers(project: Project, sources: Sources) -> Iterator[Finding]:
     if defines(project, r"LL_ATON_OSAL_(?:ZEPHYR|USER_IMPL)|LL_ATON_RT_POLLING"):
         return
@@ -275,11 +270,6 @@ def _handlers(project: Project, sources: Sources) -> Iterator[Finding]:
                 line = project.text(source.artefact).split("\n")[function.line - 1]
                 if "weak" not in line.lower():
                     yield OWN_HANDLER.at(source.at(function.line, f"void {name}(void)"))
-
-
-def build_text(project: Project) -> list[tuple[object, str]]:
-    """Texts that can define macros for the compiler."""
-    return [(item, project.text(item)) for item in project.of(Kind.BUILD)]
 
 
 def defines(project: Project, pattern: str) -> Evidence | None:
@@ -332,11 +322,10 @@ def _priority(project: Project, sources: Sources, program: Program) -> Iterator[
 
 
 def _ceiling(sources: Sources) -> tuple[int, Evidence] | None:
-    for name in ("configLIBRARY_MAX_SYSCALL_INTERRUPT_PRIORITY",):
-        for source, macro in sources.macros.get(name, ()):
-            value = constant(macro.body, sources.values)
-            if value is not None:
-                return value, source.at(macro.line, f"#define {name} {macro.body}")
+    for source, macro in sources.macros.get("configLIBRARY_MAX_SYSCALL_INTERRUPT_PRIORITY", ()):
+        value = constant(macro.body, sources.values)
+        if value is not None:
+            return value, source.at(macro.line, f"#define {macro.name} {macro.body}")
     return None
 
 

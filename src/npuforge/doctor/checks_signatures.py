@@ -160,9 +160,6 @@ SIGNATURES = (
        r"perfect match"),
 )  # fmt: skip
 
-_ONCE = {"K01-studio-moved", "K26-assert", "K26-still-running"}
-"""Rules of which one finding a file is enough."""
-
 
 def matches(log: LogFile, signature: Signature) -> Iterator[tuple[Line, re.Match[str]]]:
     """Lines of a log with a known message; at most one of every 200 candidates' worth."""

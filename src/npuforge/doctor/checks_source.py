@@ -9,7 +9,7 @@ from npuforge.artefacts.c_source import constant
 from npuforge.artefacts.recognise import Kind
 from npuforge.artefacts.text import line_of
 from npuforge.doctor import names
-from npuforge.doctor.buffers import OUT, Roles, base_of
+from npuforge.doctor.buffers import OUT, Roles, base_of, roles_of
 from npuforge.doctor.checks_cache_code import mpool_of
 from npuforge.doctor.checks_image import images_of
 from npuforge.doctor.checks_power import npu_programs
@@ -17,7 +17,7 @@ from npuforge.doctor.checks_runtime import defines
 from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Rule
 from npuforge.doctor.network_facts import networks_of
 from npuforge.doctor.project import Project
-from npuforge.doctor.sources import VENDOR, Sources, Step, programs_of, sources_of
+from npuforge.doctor.sources import VENDOR, Program, Source, Sources, Step, programs_of, sources_of
 from npuforge.vocab import Severity
 
 ETHOS_BASE = Rule("K12-ethos-base", Severity.WARNING, Confidence.MEDIUM, cases=("C12",), rank=10)
@@ -92,9 +92,7 @@ def _half(sources: Sources) -> Iterator[Finding]:
         words = " ".join((event.name, *event.args))
         if not re.search(r"\blogf?\w*\s*\(|\blog\w*", words) or not tiny.search(words):
             continue
-        lines = sources.project.text(source.artefact).split("\n")
-        body = "\n".join(lines[function.line - 1 : function.end])
-        if re.search(r"float16|_Float16|__fp16|\bf16\b|half", body):
+        if re.search(r"float16|_Float16|__fp16|\bf16\b|half", sources.body(source, function)):
             yield HALF_LOG.at(source.at(event.line, words))
             return
 
@@ -117,8 +115,7 @@ def _range(sources: Sources) -> Iterator[Finding]:
                         first = first or frame
             if first is None or not re.search(r"float|f32", " ".join(function.types)):
                 continue
-            lines = sources.project.text(source.artefact).split("\n")
-            if not _UPPER.search("\n".join(lines[function.line - 1 : function.end])):
+            if not _UPPER.search(sources.body(source, function)):
                 yield NO_RANGE.at(source.at(first.line, f"if {first.condition}"))
                 return
 
@@ -168,7 +165,7 @@ def _bring_up(project: Project) -> Iterator[Finding]:
                 for e in function.events
             )
             yield OTP.at(
-                source.at(event.line, f"{event.name}({', '.join(event.args)})"),
+                source.at(event.line, event.text),
                 severity=Severity.INFO if guarded and reads else None,
             )
     yield from _print(project, sources)
@@ -246,9 +243,6 @@ def _smps(project: Project, sources: Sources) -> Iterator[Finding]:
         return
 
 
-_PORT_CLOCK = re.compile(r"__HAL_RCC_GPIO\w_CLK_ENABLE")
-
-
 def _pins(sources: Sources) -> Iterator[Finding]:
     """A peripheral's init without any pin set up in the whole program."""
     for name in ("HAL_UART_MspInit", "HAL_I2C_MspInit", "HAL_SPI_MspInit"):
@@ -266,13 +260,10 @@ def _pins(sources: Sources) -> Iterator[Finding]:
 def _concurrency(project: Project) -> Iterator[Finding]:
     sources = sources_of(project)
     for program, run in npu_programs(project):
-        roles = Roles()
-        for step in program.steps:
-            roles.learn(step)
-        yield from _async(program.steps, roles)
+        yield from _async(program, roles_of(project, program))
         yield from _delay(program.steps)
         yield from _window(program.steps, run)
-        yield from _stacks(sources, program.steps)
+        yield from _stacks(sources, program)
         kernel = any(True for p in names.KERNEL.values() for _ in program.calls(p))
         polling = defines(project, "LL_ATON_RT_POLLING")
         if kernel and polling is not None:
@@ -281,13 +272,13 @@ def _concurrency(project: Project) -> Iterator[Finding]:
     yield from _tick(project, sources)
 
 
-def _async(steps: tuple[Step, ...], roles: Roles) -> Iterator[Finding]:
+def _async(program: Program, roles: Roles) -> Iterator[Finding]:
     """Outputs read in the thread that only starts or wakes the one that runs."""
-    runner = {s.thread for s in steps if s.event.kind == "call" and names.RUN.fullmatch(s.name)}
+    runner = {step.thread for step in program.calls(names.RUN)}
     if not runner or 0 in runner:
         return
     started = None
-    for step in steps:
+    for step in program.steps:
         if step.thread in runner or step.event.kind not in ("call", "assign"):
             continue
         words = " ".join((step.name, *step.args))
@@ -352,10 +343,8 @@ def _window(steps: tuple[Step, ...], run: Step) -> Iterator[Finding]:
                 return
 
 
-def _stacks(sources: Sources, steps: tuple[Step, ...]) -> Iterator[Finding]:
-    for step in steps:
-        if step.event.kind != "call" or not names.TASK_CREATE.fullmatch(step.name):
-            continue
+def _stacks(sources: Sources, program: Program) -> Iterator[Finding]:
+    for step in program.calls(names.TASK_CREATE):
         place = {"xTaskCreate": 2, "xTaskCreateStatic": 2, "tx_thread_create": 5}.get(step.name)
         if place is None or place >= len(step.args):
             continue
@@ -364,13 +353,7 @@ def _stacks(sources: Sources, steps: tuple[Step, ...]) -> Iterator[Finding]:
             continue
         words = 4 if step.name.startswith("x") else 1
         function = re.findall(r"[A-Za-z_]\w*", step.args[2 if place == 5 else 0])
-        runs = any(
-            s.event.kind == "call"
-            and names.RUN.fullmatch(s.name)
-            and s.thread
-            and _started_by(s, function)
-            for s in steps
-        )
+        runs = any(s.thread and _started_by(s, function) for s in program.calls(names.RUN))
         if runs and size * words < 4096:
             yield SMALL_STACK.at(step.at(), bytes=size * words)
 
@@ -459,6 +442,15 @@ def _same_tree(a: str, b: str) -> bool:
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
+def _without_comments(project: Project, source: Source) -> str:
+    """Text of a file with its lines and without its comments."""
+
+    def make() -> str:
+        return _COMMENT.sub(lambda m: "\n" * m[0].count("\n"), project.text(source.artefact))
+
+    return project.once(("without comments", source.artefact.path), make)
+
+
 def _modules(project: Project, sources: Sources) -> Iterator[Finding]:
     off = re.compile(
         r"^[ \t]*/\*[ \t]*#define[ \t]+HAL_(CACHEAXI|XSPI|RAMCFG|RIF)_MODULE_ENABLED", re.M
@@ -476,11 +468,11 @@ def _modules(project: Project, sources: Sources) -> Iterator[Finding]:
             for source in sources.files:
                 if not source.artefact.name.startswith(folder):
                     continue
-                body = _COMMENT.sub(
-                    lambda m: "\n" * m[0].count("\n"), project.text(source.artefact)
-                )
+                if source.artefact.kind is not Kind.C_SOURCE:
+                    continue
+                body = _without_comments(project, source)
                 hit = use.search(body)
-                if hit and source.artefact.kind is Kind.C_SOURCE:
+                if hit:
                     line = line_of(body, hit.start())
                     yield HAL_MODULE.at(
                         item.at(line_of(text, match.start()), match[0]),

@@ -37,14 +37,12 @@ _VENDOR = re.compile(
     re.IGNORECASE,
 )
 _MODE = re.compile(
-    r"(?:connect )?mode\s*[:=]\s*(hot[ _-]?plug|normal|"
-    r"under[ _-]?reset)",
+    r"(?:connect )?mode\s*[:=]\s*(hot[ _-]?plug|normal|under[ _-]?reset)",
     re.IGNORECASE,
 )
 _FREQ = re.compile(r"SWD freq\s*:\s*(\d+)\s*KHz", re.IGNORECASE)
 _MODEL = re.compile(r"(?:-m|--model)[ =]+\"?([^\"\s]*_OE_\d+_\d+_\d+\.onnx)")
 _NOT_THERE = re.compile(r"file does not exist|no such file|cannot find|not found", re.IGNORECASE)
-_EXTERNAL = (0x90000000, 0xA0000000)
 # rules that explain an internal error better than the general one
 _SPECIFIC = re.compile(
     r"list index out of range|computation of shapes|shape inference fail|allowzero|opset|"
@@ -116,17 +114,19 @@ def _host(log: LogFile) -> Iterator[Finding]:
         yield LOG_RULES["K26-undefined-runtime"].at(
             log.at(first), count=len(symbols), symbol=symbols[0]
         )
+    yield from _path(log)
+    yield from _probe(log)
+
+
+def _path(log: LogFile) -> Iterator[Finding]:
+    """A file that was not found because its path is no ASCII text."""
     for literal in ("does not exist", "no such file", "not found"):
         for line in log.text.with_literal(literal, 500):
             near = " ".join(one.text for one in log.text.window(line.number, 3, 1))
             odd = re.search(r"[^\s\"']*[^\x00-\x7f][^\s\"']*", near)
             if odd and _NOT_THERE.search(line.text) and re.search(r"[\\/.]|--", line.text):
                 yield LOG_RULES["K26-quant-file"].at(log.at(line), path=odd.group(0))
-                break
-        else:
-            continue
-        break
-    yield from _probe(log)
+                return
 
 
 def _probe(log: LogFile) -> Iterator[Finding]:
@@ -178,12 +178,11 @@ def _report(log: LogFile) -> Iterator[Finding]:
                 count=counts["sw"],
                 total=counts["total"],
             )
-    for pool in tool.pools:
-        if _EXTERNAL[0] <= pool.start < _EXTERNAL[1] and pool.activations:
-            yield LOG_RULES["K19-log-external-activations"].at(
-                log.at(pool.line), bytes=pool.activations, pool=pool.name
-            )
-            break
+    pool = log.external_activations
+    if pool is not None:
+        yield LOG_RULES["K19-log-external-activations"].at(
+            log.at(pool.line), bytes=pool.activations, pool=pool.name
+        )
     if tool.not_quantized >= 5:
         line = next(log.text.with_literal("is not quantized"))
         yield LOG_RULES["K19-log-not-quantized"].at(log.at(line), count=tool.not_quantized)

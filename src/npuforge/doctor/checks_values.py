@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from npuforge.artefacts.c_source import constant
 from npuforge.artefacts.recognise import Kind
 from npuforge.artefacts.text import line_of
-from npuforge.doctor.buffers import IN, Roles
+from npuforge.doctor.buffers import IN, roles_of
 from npuforge.doctor.checks_power import npu_programs
 from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Rule
-from npuforge.doctor.network_facts import NetworkFacts, Tensor, networks_of
+from npuforge.doctor.network_facts import NetworkFacts, Tensor, dotted, networks_of
 from npuforge.doctor.project import Artefact, Project
 from npuforge.doctor.sources import VENDOR, Sources, sources_of
 from npuforge.vocab import Severity
@@ -39,7 +39,7 @@ def _versions(project: Project) -> Iterator[Finding]:
             text = project.text(item)
             parts = dict(re.findall(r"#define\s+LL_ATON_VERSION_(\w+)\s+\(?(\d+)", text))
             version = tuple(int(parts[k]) for k in _PARTS if k in parts)
-            headers.setdefault(version, item.at(1, "LL_ATON_VERSION " + _dotted(version)))
+            headers.setdefault(version, item.at(1, "LL_ATON_VERSION " + dotted(version)))
     networks = networks_of(project)
     if not headers:
         return
@@ -53,15 +53,11 @@ def _versions(project: Project) -> Iterator[Finding]:
         version, where = next(iter(headers.items()))
         yield GUARD.at(
             facts.artefact.at(facts.version_line, "#if LL_ATON_VERSION_MAJOR != …"), where,
-            wanted=_dotted(facts.version), found=_dotted(version),
+            wanted=dotted(facts.version), found=dotted(version),
         )  # fmt: skip
 
 
 _PARTS = ("MAJOR", "MINOR", "MICRO", "DEV")
-
-
-def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version[:3])) + "".join(f"-{part}" for part in version[3:4])
 
 
 def _build_mode(project: Project) -> Iterator[Finding]:
@@ -74,10 +70,7 @@ def _build_mode(project: Project) -> Iterator[Finding]:
 
 def _same_names(project: Project) -> Iterator[Finding]:
     seen: dict[tuple[str, str], Artefact] = {}
-    distinct = {(facts.artefact.name) for facts in networks_of(project)}
     for facts in networks_of(project):
-        if facts.artefact.name not in distinct:
-            continue
         folder = facts.artefact.name.rpartition("/")[0]
         other = seen.setdefault((folder, facts.name), facts.artefact)
         if other is not facts.artefact:
@@ -109,7 +102,6 @@ def _dummy(project: Project) -> Iterator[Finding]:
 
 
 _SCALE_NAME = re.compile(r"scale", re.IGNORECASE)
-_ZERO_NAME = re.compile(r"zero_?point|zp\b|offset", re.IGNORECASE)
 _FLOAT = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?f?\b")
 
 
@@ -209,9 +201,7 @@ def _frames(project: Project) -> Iterator[Finding]:
     tensor = facts.inputs[0]
     place = facts.artefact.at(tensor.line, tensor.name, tensor.address)
     for program, _ in npu_programs(project):
-        roles = Roles()
-        for step in program.steps:
-            roles.learn(step)
+        roles = roles_of(project, program)
         for step in program.calls(re.compile(r"memcpy|memmove|\w*Pipe\w*Start\w*|\w*PIPE_Start")):
             if roles.of(step.args[0] if step.args else "") != IN:
                 pipe = next((a for a in step.args if roles.of(a) == IN), None)
@@ -252,9 +242,6 @@ def _macros(
             sizes["width"][1], place, given=f"{width}x{height}",
             wanted="x".join(map(str, tensor.shape)),
         )  # fmt: skip
-
-
-_SHAPE_MACRO = re.compile(r"\w*(?:ROWS|FRAMES|TIME|STEPS|COLS|BINS|FEATURES|MELS?)\w*", re.I)
 
 
 def _layout(project: Project) -> Iterator[Finding]:

@@ -12,10 +12,11 @@ from npuforge.artefacts.npu_driver_log import DriverLog, read_driver_log
 from npuforge.artefacts.recognise import Kind
 from npuforge.artefacts.run_records import RunRecord, records_of_log, records_of_table
 from npuforge.artefacts.stall_snapshot import Snapshot, read_snapshots
-from npuforge.artefacts.tool_log import ToolLog, read_tool_log
+from npuforge.artefacts.tool_log import PoolUse, ToolLog, read_tool_log
 from npuforge.artefacts.uart_log import UartLog, read_uart_log
 from npuforge.doctor.findings import Evidence
 from npuforge.doctor.project import Artefact, Project
+from npuforge.doctor.stm32n6 import bank_of
 
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".out", ".err")
 _PROSE = (".md", ".rst", ".html", ".htm", ".xml", ".svg", ".adoc", ".tex", ".yml", ".yaml", ".toml",
@@ -56,6 +57,15 @@ class LogFile:
         """Evidence for a line of the log."""
         number = line if isinstance(line, int) else line.number
         return self.artefact.at(number, self.text.line(number).text, note=note)
+
+    @property
+    def external_activations(self) -> PoolUse | None:
+        """The first pool of a report that holds activations in external RAM (XSPI1)."""
+        for pool in self.tool.pools:
+            bank = bank_of(pool.start)
+            if bank is not None and bank.name == "XSPI1" and pool.activations:
+                return pool
+        return None
 
 
 def logs_of(project: Project) -> tuple[LogFile, ...]:

@@ -7,17 +7,13 @@ import re
 RUNTIME_INIT = re.compile(r"LL_ATON_RT_RuntimeInit|stai_runtime_init|LL_ATON_RT_Main")
 RUNTIME_DEINIT = re.compile(r"LL_ATON_RT_RuntimeDeInit|stai_runtime_deinit")
 NETWORK_INIT = re.compile(r"LL_ATON_RT_Init_Network|stai_(?!runtime|ext)\w+_init")
-NETWORK_DEINIT = re.compile(r"LL_ATON_RT_DeInit_Network|stai_(?!runtime|ext)\w+_deinit")
 RUN_EPOCH = re.compile(r"LL_ATON_RT_RunEpochBlock")
-STAI_RUN = re.compile(r"stai_(?!runtime|ext)\w*_run")
 MAIN_RUN = re.compile(r"LL_ATON_RT_Main")
 RUN = re.compile(r"LL_ATON_RT_RunEpochBlock|LL_ATON_RT_Main|stai_(?!runtime|ext)\w*_run")
 RESET = re.compile(
     r"LL_ATON_RT_(?:Reset|Init|DeInit)_Network|LL_ATON_RT_Main|stai_ext_\w*new_inference|"
     r"stai_\w+_new_inference|stai_(?!runtime|ext)\w+_init"
 )
-NEW_INFERENCE = re.compile(r"stai_ext_\w*new_inference|stai_\w+_new_inference")
-WAIT = re.compile(r"LL_ATON_OSAL_WFE|__WFE|__WFI|stai_ext_\w*wfe|HAL_PWR_Enter\w*")
 SET_USER = re.compile(
     r"LL_ATON_Set_User_(Input|Output)_Buffer\w*|stai_(?!runtime)\w+_set_(inputs|outputs)"
 )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from npuforge.artefacts.recognise import Kind
 from npuforge.artefacts.text import line_of
+from npuforge.doctor.findings import Evidence
 from npuforge.doctor.project import Artefact, Project
 
 _GUARD = re.compile(
@@ -114,13 +115,24 @@ class NetworkFacts:
         """Number of epoch blocks that compute."""
         return sum("last_eb" not in flag for flag in self.flags)
 
+    def pool_at(self, name: str, address: int, token: str = "") -> Evidence:
+        """Evidence for a pool, at its declaration where it has one; the token is its name."""
+        line = next((pool.line for pool in self.pools if pool.name == name), None)
+        return self.artefact.at(line, token or name, address)
+
+
+def dotted(version: tuple[int, ...]) -> str:
+    """A version of four numbers as ST writes it: ``1.1.3-262``; a shorter one without its end."""
+    return ".".join(map(str, version[:3])) + "".join(f"-{part}" for part in version[3:4])
+
 
 def read_facts(artefact: Artefact, text: str) -> NetworkFacts:
     """Facts of a generated file; a missing statement leaves its field empty."""
     guard = _GUARD.search(text.replace("\\\n", " "))
-    setters = {m[1]: m[3] for m in _SETTER.finditer(text)}
-    names = [m[2] for m in _SETTER.finditer(text)] + [m[2] for m in _INFO.finditer(text)]
-    infos = {m[1]: _tensors(text, m) for m in _INFO.finditer(text)}
+    setters, infos = list(_SETTER.finditer(text)), list(_INFO.finditer(text))
+    names = [match[2] for match in (*setters, *infos)]
+    bodies = {match[1]: match[3] for match in setters}
+    tensors = {match[1]: _tensors(text, match) for match in infos}
     flags = tuple(
         " ".join(f.replace("EpochBlock_Flags_", "").split()) for f in _FLAGS.findall(text)
     )
@@ -132,12 +144,12 @@ def read_facts(artefact: Artefact, text: str) -> NetworkFacts:
         tuple(int(part) for part in guard.groups() if part) if guard else (),
         line_of(text, guard.start()) if guard else 1,
         pools,
-        infos.get("Input", ()),
-        infos.get("Output", ()),
-        _user(setters.get("Input")),
-        _user(setters.get("Output")),
+        tensors.get("Input", ()),
+        tensors.get("Output", ()),
+        _user(bodies.get("Input")),
+        _user(bodies.get("Output")),
         flags,
-        '"network_ecblobs.h"' in text or "_ecblobs.h" in text or "EpochBlock_Flags_blob" in text,
+        "_ecblobs.h" in text or "EpochBlock_Flags_blob" in text,
         "LL_ATON_Cache_MCU_" in text,
         bool(working) and "pure_sw" in working[-1],
         _touched(text, pools),

@@ -108,13 +108,7 @@ class Step:
 
     def at(self, note: str = "") -> Evidence:
         """Evidence for this step."""
-        event = self.event
-        token = f"{event.name}({', '.join(event.args)})"
-        if event.kind == "assign":
-            token = f"{event.name} {event.args[0]} {event.args[1]}".rstrip()
-        elif event.kind != "call":
-            token = event.kind
-        return self.source.at(event.line, token, note)
+        return self.source.at(self.event.line, self.event.text, note)
 
 
 @dataclass(frozen=True)
@@ -136,11 +130,9 @@ class Sources:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.files: list[Source] = []
-        self.vendor: list[Artefact] = []
         budget = MAX_PARSED
         for item in project.of(Kind.C_SOURCE, Kind.C_HEADER):
             if VENDOR.search(item.name):
-                self.vendor.append(item)
                 continue
             if item.size > MAX_FILE or item.size > budget:
                 continue
@@ -256,6 +248,21 @@ class Sources:
             )
 
         return self.project.once(("mentions", pattern), look)
+
+    def defines(self, name: str) -> bool:
+        """Whether a source defines a macro, or a build file names it."""
+
+        def look() -> bool:
+            word = re.compile(rf"\b{name}\b")
+            builds = self.project.of(Kind.BUILD)
+            return any(word.search(self.project.text(item)) for item in builds)
+
+        return name in self.macros or self.project.once(("build names", name), look)
+
+    def body(self, source: Source, function: Function) -> str:
+        """The lines of a function as they are written."""
+        lines = self.project.text(source.artefact).split("\n")
+        return "\n".join(lines[function.line - 1 : function.end])
 
     def all_events(self) -> Iterator[tuple[Source, Function, Event]]:
         """Every event of every function."""

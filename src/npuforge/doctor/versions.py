@@ -17,7 +17,7 @@ from npuforge.artefacts.recognise import Kind
 from npuforge.doctor.findings import Check, Evidence, Finding
 from npuforge.doctor.log_project import logs_of
 from npuforge.doctor.log_rules import LOG_RULES
-from npuforge.doctor.network_facts import networks_of
+from npuforge.doctor.network_facts import dotted, networks_of
 from npuforge.doctor.project import Project
 
 
@@ -84,9 +84,7 @@ def versions_of(project: Project) -> tuple[Seen, ...]:
 def _collect(project: Project) -> Iterator[Seen]:
     for facts in networks_of(project):
         if facts.version:
-            shown = ".".join(map(str, facts.version[:3]))
-            shown += f"-{facts.version[3]}" if len(facts.version) > 3 else ""
-            yield Seen("guard", shown, facts.artefact.at(facts.version_line))
+            yield Seen("guard", dotted(facts.version), facts.artefact.at(facts.version_line))
     for item in project.of(Kind.C_HEADER):
         if "version" not in item.path.name.lower() or "aton" not in item.path.name.lower():
             continue

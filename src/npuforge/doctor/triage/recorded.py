@@ -40,13 +40,11 @@ class Recorded:
 
 _DEVICE = re.compile(r"device|buffer|dump|target", re.IGNORECASE)
 _INPUT = re.compile(
-    r"^(?:\w*_)?(?:in|input|inputs|x|image|sample|"
-    r"feature)s?(?:_?\d+)?$",
+    r"^(?:\w*_)?(?:in|input|inputs|x|image|sample|feature)s?(?:_?\d+)?$",
     re.IGNORECASE,
 )
 _OUTPUT = re.compile(
-    r"^(?:\w*_)?(?:out|output|outputs|y|pred\w*|"
-    r"result)s?(?:_?\d+)?$",
+    r"^(?:\w*_)?(?:out|output|outputs|y|pred\w*|result)s?(?:_?\d+)?$",
     re.IGNORECASE,
 )
 
