@@ -73,6 +73,7 @@ PathLike = str | os.PathLike[str]
 Tick = Callable[[str], None]
 
 aton_check = api_aton.aton_check
+aton_cosimulate = api_aton.aton_cosimulate
 aton_diff = api_aton.aton_diff
 aton_document = api_aton.aton_document
 aton_run = api_aton.aton_run
