@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-<<<<<<< HEAD
-from npuforge import api_aton, api_doctor, api_memory, api_optimize
-=======
-from npuforge import api_aton, api_doctor, api_optimize, api_quantize
->>>>>>> main
+from npuforge import api_aton, api_doctor, api_memory, api_optimize, api_quantize
 from npuforge.accelerators.neural_art.epochs import DEFAULT_RELEASE
 from npuforge.accelerators.neural_art.lowering import default_choices
 from npuforge.aton.choices import match_compiled
