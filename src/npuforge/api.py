@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npuforge import api_aton, api_doctor, api_optimize
+from npuforge import api_aton, api_doctor, api_optimize, api_quantize
 from npuforge.accelerators.neural_art.epochs import DEFAULT_RELEASE
 from npuforge.accelerators.neural_art.lowering import default_choices
 from npuforge.aton.choices import match_compiled
@@ -73,6 +73,7 @@ PathLike = str | os.PathLike[str]
 Tick = Callable[[str], None]
 
 aton_check = api_aton.aton_check
+aton_cosimulate = api_aton.aton_cosimulate
 aton_diff = api_aton.aton_diff
 aton_document = api_aton.aton_document
 aton_run = api_aton.aton_run
@@ -85,6 +86,7 @@ support_bundle = api_doctor.support_bundle
 versions_document = api_doctor.versions_document
 optimize_model = api_optimize.optimize_model
 lint_model = api_optimize.lint_model
+quantize_model = api_quantize.quantize_model
 
 RANDOM_SAMPLES = 10
 SEED = 42
