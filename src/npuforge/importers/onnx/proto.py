@@ -6,6 +6,7 @@ machines; reading a file needs the message classes alone.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from functools import cache
@@ -29,6 +30,4 @@ def messages() -> ModuleType:
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
             return module
-    import onnx
-
-    return onnx
+    return importlib.import_module("onnx")
