@@ -143,7 +143,7 @@ _ANCHORS = (
 )
 _TIME = re.compile(r"^\s*(?:<\d>)?\[\s*(\d+\.\d+)\]|\[(\d{1,2}):(\d\d):(\d\d(?:\.\d+)?)\]")
 _NPU = re.compile(
-    r"npu|rknn|galcore|\bvip\b|ethos|neural|\bdla\b|\bapu\b|session|\bsess\b|inference|\binfer\b|"
+    r"(?<!i)npu|rknn|galcore|\bvip\b|ethos|neural|\bdla\b|\bapu\b|session|\bsess\b|inference|\binfer\b|"
     r"\bop(?:eration)?[ _]?id\b|\bmodel\b",
     re.IGNORECASE,
 )
@@ -160,11 +160,13 @@ _CODE = re.compile(
     re.IGNORECASE,
 )
 _FAILED = re.compile(
-    r"fail(?:ed|ure|s)?\b|\berror\b|\berr\b|abort|reject|invalid|unable|cannot|refused|fault\b|"
+    r"fail(?:ed|ure|s)?\b|\berror\b|\berr\b|abort|reject|invalid|unable|cannot|refused|(?<!de)fault\b|"
     r"\b(?:ret(?:urn(?:ed)?)?|rc|status|errno)\s*[=:]?\s*-[1-9]",
     re.IGNORECASE,
 )
-_SAID = re.compile(r"fail|err|abort|reject|invalid|unable|cannot|refused|fault", re.IGNORECASE)
+_SAID = re.compile(
+    r"fail|err|abort|reject|invalid|unable|cannot|refused|(?<!de)fault", re.IGNORECASE
+)
 _FINE = re.compile(
     r"\b(?:no|0|without) (?:error|errors|failure|failures|fault)\b|"
     r"\b(?:errors?|fail(?:ed|ures?)?|status|ret|result|err)\s*[=:]\s*0x?0*\b(?!x)",

@@ -35,11 +35,11 @@ def _onnx(project: Project) -> Iterator[tuple[Artefact, Any]]:
         items = [item for item in project.of(Kind.ONNX) if item.size <= MAX_MODEL]
         if not items:
             return []
-        import onnx
+        from npuforge.importers.onnx.proto import messages
 
         found = []
         for item in items:
-            model = onnx.ModelProto()
+            model = messages().ModelProto()
             try:
                 model.ParseFromString(project.data(item))
             except Exception as error:

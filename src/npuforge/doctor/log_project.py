@@ -109,13 +109,22 @@ def _read(project: Project) -> Iterator[LogFile]:
             yield log
 
 
+_POINT = re.compile(r"^\s*(?:[-*•▪▸→✅❌]|\d+[.)])\s+\S|^\s*[═─━=#_*-]{8,}\s*$", re.MULTILINE)
+
+
+def _document(text: LogText) -> bool:
+    """Whether a text is laid out with points and rules, as people write and firmware seldom."""
+    points = sum(1 for _ in _POINT.finditer(text.text))
+    return points >= 8 and points > 0.08 * len(text.starts)
+
+
 def _speaks(log: LogFile) -> bool:
     """Whether a plain text file is a log: prose may quote an error, a log has its structure."""
     tool = log.tool
     structured = tool.version or tool.compiler or tool.pools or tool.epoch_counts or tool.metrics
     dumped = any(len(fault.registers) >= 2 for fault in log.faults) or log.snapshots
     timed = sum(event.time is not None for event in log.driver.events) >= 2
-    staged = len(log.uart.stages) >= 3 and len(log.text.starts) < 5000
+    staged = len(log.uart.stages) >= 3 and len(log.text.starts) < 5000 and not _document(log.text)
     begun = any(
         log.text.line(message.line).text.lstrip().startswith((message.kind, "Run failed"))
         for message in tool.messages[:20]

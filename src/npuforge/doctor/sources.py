@@ -295,12 +295,13 @@ def programs_of(project: Project) -> tuple[Program, ...]:
     return project.once("programs", lambda: tuple(_programs(sources_of(project))))
 
 
-_ENTRIES = ("main", "app_main", "usermain")
+ENTRIES = ("main", "app_main", "usermain")
+"""Functions that a start-up code calls."""
 
 
 def _programs(sources: Sources) -> Iterator[Program]:
     entries = [
-        pair for name in _ENTRIES for pair in sources.functions.get(name, ()) if pair[1].events
+        pair for name in ENTRIES for pair in sources.functions.get(name, ()) if pair[1].events
     ]
     reached: set[tuple[str, int]] = set()
     for source, function in entries:
@@ -313,7 +314,7 @@ def _programs(sources: Sources) -> Iterator[Program]:
     for source in sources.files:
         for function in source.code.functions:
             place = (source.artefact.name, function.line)
-            if place in reached or function.name in called or function.name in _ENTRIES:
+            if place in reached or function.name in called or function.name in ENTRIES:
                 continue
             steps = _Tracer(sources).run(source, function)
             yield Program(source, function, steps)
