@@ -22,6 +22,17 @@ MAX_LINE = 2000
 """Characters of a line that readers look at; a longer line is cut."""
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-_])")
+_STAMP = re.compile(
+    r"^[ \t]*(?=[\[\dID])(?:\[?(?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?"
+    r"(?:[ \t]*(?:->|>|\|))?[ \t]+)?"
+    r"(?:\[(?:INFO|DEBUG|TRACE)\][ \t]+(?:[\w.]+(?::\d+)?[ \t]*[:-][ \t]+)?|"
+    r"[ID] \(\d+\) [\w-]+:[ \t])?",
+    re.MULTILINE,
+)
+"""What terminals and loggers put in front of every line: time of day, level, place. Levels above
+INFO stay, they say something; so do a kernel's seconds since boot."""
+MAX_STAMPED = 16 << 20
+"""Characters of a log from which stamps are taken off; in longer ones they stay."""
 CLASSIFIED = 400
 """Characters of a line that decide its class; tables of reports have far longer lines."""
 MAX_TEMPLATES = 4000
@@ -221,7 +232,16 @@ def log_from_bytes(data: bytes, name: str = "log") -> LogText:
         text = _ANSI.sub("", text)
     if not text.isprintable() and any(chr(c) in text for c in _CONTROL):
         text = text.translate(_CONTROL)
-    return LogText(name, text, encoding, cut)
+    return LogText(name, _unstamped(text), encoding, cut)
+
+
+def _unstamped(text: str) -> str:
+    """The text without the stamps of its lines, where most lines begin with one."""
+    if len(text) > MAX_STAMPED:
+        return text
+    head = [line for line in text[:20_000].split("\n")[:200] if line.strip()]
+    stamped = sum(1 for line in head if (found := _STAMP.match(line)) and found[0].strip())
+    return _STAMP.sub("", text) if stamped > 0.6 * len(head) else text
 
 
 def read_log(path: Path) -> LogText:
