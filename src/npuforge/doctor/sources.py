@@ -40,7 +40,7 @@ INTERESTING = re.compile(
     r"D-?cache|RCC_(?:NPU|AXISRAM|CACHEAXI|RAMCFG|XSPI|RIF|RISAF)|RAMCFG|RISAF|RIMC|RISC_|"
     r"\bNPU\d?_|XSPI|HAL_BSEC|BSEC_|OTP|VTOR|ethosu|pp_params|postprocess|xTaskCreate|"
     r"tx_thread_create|osThread|NVIC_EnableIRQ|SRAMSD|CameraPipeline|_sbrk|DWT|\bint main\b|"
-    r"\bapp_main\b|EXTMEM|zero_?point|0x3[4][0-9A-Fa-f]{6}|0x[79][0-9A-Fa-f]{7}|inference|"
+    r"HardFault_Handler|\bapp_main\b|EXTMEM|zero_?point|0x3[4][0-9A-Fa-f]{6}|0x[79][0-9A-Fa-f]{7}|inference|"
     r"network|HAL_IncTick|float16|configLIBRARY_MAX|tx_byte_pool|NN_\w*(?:WIDTH|HEIGHT)|&\s*_end\b",
     re.IGNORECASE,
 )
