@@ -75,6 +75,8 @@ _MAP = re.compile(
     re.MULTILINE,
 )
 _LD = re.compile(rb"^\s*(?:MEMORY|SECTIONS)\s*\n?\s*\{", re.MULTILINE)
+_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]+[<"]', re.MULTILINE)
+"""C under a name that is none of C: what an editor keeps, a template, a patch."""
 _LOGLINE = re.compile(
     rb"(?:^|\n)(?:\[?\d\d:\d\d:\d\d|\[[^\]\n]{1,24}\]\s|.{0,40}\b(?:HardFault|CFSR|NPU|E\d{3}\(|"
     rb"TOOL ERROR|ERROR|error:|LL_ATON))",
@@ -153,6 +155,8 @@ def _text_kind(name: str, head: bytes) -> Kind:
         return Kind.MAP
     if _LD.search(head):
         return Kind.LINKER_SCRIPT
+    if _INCLUDE.search(head):
+        return Kind.OTHER
     suffix = Path(name).suffix
     named = suffix in _LOG_SUFFIXES or re.fullmatch(r"\.\d+", suffix)
     if named and (re.search(r"log|uart|console", name) or _LOGLINE.search(head)):

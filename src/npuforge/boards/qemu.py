@@ -22,10 +22,30 @@ from npuforge.numerics import check_input
 
 _MAGIC = 0x4E464956
 _OUTPUTS, _CAPTURE, _COUNT = 0, 1, 2
-_EXIT_FAULT = 99
+EXIT_FAULT = 99
+"""Exit code of an image that ended in a processor fault."""
 # one instruction advances virtual time by 32 ns and SysTick counts at 32 MHz
 _ICOUNT_SHIFT = 5
 _TICKS_PER_INSTRUCTION = 32e-9 * 32e6
+
+
+def machine_command(tools: Toolchain, image: Path, machine: str = "mps3-an547") -> list[str]:
+    """QEMU's command line for an image that uses semihosting; files are in its working folder."""
+    return [
+        tools.qemu,
+        "-M",
+        machine,
+        "-display",
+        "none",
+        "-monitor",
+        "none",
+        "-serial",
+        "none",
+        "-semihosting-config",
+        "enable=on,target=native",
+        "-kernel",
+        str(image.resolve()),
+    ]
 
 
 class QemuBoard:
@@ -115,28 +135,14 @@ class QemuBoard:
             return (folder / "nf_out.bin").read_bytes()
 
     def _start(self, image: str, folder: Path, *, count: bool, samples: int = 1) -> str:
-        command = [
-            self._tools.qemu,
-            "-M",
-            "mps3-an547",
-            "-display",
-            "none",
-            "-monitor",
-            "none",
-            "-serial",
-            "none",
-            "-semihosting-config",
-            "enable=on,target=native",
-            "-kernel",
-            str((self._build / image).resolve()),
-        ]
+        command = machine_command(self._tools, self._build / image)
         if count:
             command += ["-icount", f"shift={_ICOUNT_SHIFT}"]
         # emulation does far over ten million multiply-accumulates a second
         seconds = 60 + samples * self._schedule.macs / 5e6
         result = run_tool(command, seconds, folder)
         output = (result.stdout + result.stderr).strip()
-        if result.returncode == _EXIT_FAULT:
+        if result.returncode == EXIT_FAULT:
             raise ToolError("BRD-010", image=image, detail=output)
         if result.returncode != 0:
             raise ToolError("BRD-011", image=image, code=result.returncode, detail=output)

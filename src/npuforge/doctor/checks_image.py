@@ -88,7 +88,7 @@ def _ram(project: Project) -> Iterator[Finding]:
                     item.at(None, section.name, section.address), what=section.name,
                     end=f"{section.end:#010x}", bank=bank.name,
                 )  # fmt: skip
-        for facts in networks:
+        for facts in networks if _links_network(image) else ():
             for start, end, name in facts.touched:
                 over = next(
                     (
@@ -107,6 +107,18 @@ def _ram(project: Project) -> Iterator[Finding]:
                     )  # fmt: skip
     yield from _stack(project)
     yield from _zone(project)
+
+
+_FEW = 200
+"""Symbols up to which an image (stripped, or a cut map) may hide that it runs a network."""
+
+
+def _links_network(image: Image) -> bool:
+    """Whether a program can run a network: with its symbols known, one is of the runtime."""
+    return len(image.symbols) <= _FEW or any(
+        re.match(r"_?(?:LL_ATON|ll_aton|NN_I|stai_|ll_sw|npu_cache)", name)
+        for name in image.symbols
+    )
 
 
 def _network_section(name: str) -> bool:

@@ -13,7 +13,15 @@ from npuforge.doctor.checks_runtime import defines
 from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Rule
 from npuforge.doctor.network_facts import NetworkFacts, networks_of
 from npuforge.doctor.project import Project
-from npuforge.doctor.sources import VENDOR, Program, Sources, Step, programs_of, sources_of
+from npuforge.doctor.sources import (
+    ENTRIES,
+    VENDOR,
+    Program,
+    Sources,
+    Step,
+    programs_of,
+    sources_of,
+)
 from npuforge.doctor.stm32n6 import banks_of, secure
 from npuforge.vocab import Severity
 
@@ -48,7 +56,18 @@ def npu_programs(project: Project) -> tuple[tuple[Program, Step], ...]:
             run = next(program.calls(names.RUN), None)
             if run is not None and not VENDOR.search(program.source.artefact.name):
                 found.append((program, run))
-        return tuple(found)
+        started = {
+            step.source.artefact.name
+            for program, _ in found
+            if program.entry.name in ENTRIES
+            for step in program.steps
+        }
+        # beside code that runs, a function that nobody calls is left over
+        return tuple(
+            (program, run)
+            for program, run in found
+            if program.entry.name in ENTRIES or program.source.artefact.name not in started
+        )
 
     return project.once("npu_programs", make)
 
@@ -68,7 +87,7 @@ def _banks(networks: tuple[NetworkFacts, ...]) -> dict[str, Evidence]:
 
 def _mains(project: Project) -> list[tuple[Program, Step]]:
     """NPU programs that start at a real entry point, where everything that runs is known."""
-    return [pair for pair in npu_programs(project) if pair[0].entry.name in ("main", "app_main")]
+    return [pair for pair in npu_programs(project) if pair[0].entry.name in ENTRIES]
 
 
 # -- K03

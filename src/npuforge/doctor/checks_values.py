@@ -238,8 +238,9 @@ def _macros(
     width, height = sizes["width"][0], sizes["height"][0]
     dims = [d for d in tensor.shape if d > 1]
     if width not in dims or height not in dims:
+        # the frame may still be resized on its way
         yield FRAME_SIZE.at(
-            sizes["width"][1], place, given=f"{width}x{height}",
+            sizes["width"][1], place, severity=Severity.WARNING, given=f"{width}x{height}",
             wanted="x".join(map(str, tensor.shape)),
         )  # fmt: skip
 

@@ -16,7 +16,10 @@ from npuforge.errors import NpuforgeError, UsageError
 
 MAX_FILES = 40_000
 MAX_SIZE = 256 << 20
-_SKIP = {".git", ".svn", ".hg", "node_modules", "__pycache__", ".venv"}
+_SKIP = {
+    ".git", ".svn", ".hg", "node_modules", "__pycache__", ".venv",
+    ".metadata", ".history",  # what an IDE remembers: old versions of the sources among it
+}  # fmt: skip
 T = TypeVar("T")
 
 

@@ -1,0 +1,48 @@
+"""Memory of a whole system in the Python side of the command line; `npuforge.api` offers it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from npuforge.explore.system import plan_description, read_linked
+from npuforge.memory.layout import SystemLayout
+from npuforge.memory.ledger import Ledger
+from npuforge.memory.linker import STACK_BYTES
+from npuforge.memory.system import read_system
+from npuforge.targets import load_target
+
+PathLike = str | os.PathLike[str]
+
+
+def fit_system(description: PathLike) -> SystemLayout:
+    """Give everything of a system description an address.
+
+    Args:
+        description: TOML file; docs/reference/system_files.md lists its fields.
+
+    Raises:
+        NpuforgeError: a file cannot be read, a field is wrong, or something does not fit.
+    """
+    return plan_description(read_system(Path(description)))
+
+
+def program_ledger(
+    elf: PathLike, target: str, *, map_file: PathLike | None = None, stack: int = STACK_BYTES
+) -> Ledger:
+    """Every byte of a linked program in one line.
+
+    Args:
+        elf: the program.
+        target: the machine it was linked for.
+        map_file: its linker map; the file beside the ELF with the ending .map when None and there.
+        stack: bytes reserved for the stack below the symbol ``nf_stack_top``.
+
+    Raises:
+        NpuforgeError: a file cannot be read, they do not belong together, or a byte lies outside
+            of the target's memory.
+    """
+    path = Path(elf)
+    beside = path.with_suffix(".map")
+    chosen = Path(map_file) if map_file is not None else beside if beside.is_file() else None
+    return read_linked(path, chosen, load_target(target), stack=stack)

@@ -1,0 +1,102 @@
+"""`npuforge memory`: everything that takes memory, in one account."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import typer
+
+
+class Action(StrEnum):
+    """What to do with the files."""
+
+    FIT = "fit"
+    LEDGER = "ledger"
+
+
+def command(
+    action: Action = typer.Argument(
+        help="fit: does the system of a description fit, and where does everything lie; "
+        "ledger: every byte of a linked program."
+    ),
+    paths: list[Path] = typer.Argument(
+        help="fit: the description (TOML); ledger: the ELF and, if it is not beside it, its map."
+    ),
+    target: str = typer.Option(
+        "mps3-an547", "--target", "-t", help="ledger: machine the program was linked for."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
+) -> None:
+    """Account for the memory of a whole system: networks, program, tasks, frames and buffers."""
+    from npuforge import api
+    from npuforge.cli.common import print_json
+    from npuforge.errors import UsageError
+    from npuforge.report.system import layout_document, ledger_document
+
+    if action is Action.FIT:
+        if len(paths) != 1:
+            raise UsageError("SYS-004", action=action, want=1, got=len(paths))
+        document = layout_document(api.fit_system(paths[0]))
+        print_json(document) if as_json else _fitted(document)
+        if not document["budget"]["within"]:
+            raise typer.Exit(1)
+        return
+    if len(paths) > 2:
+        raise UsageError("SYS-004", action=action, want="1 or 2", got=len(paths))
+    ledger = api.program_ledger(paths[0], target, map_file=paths[1] if len(paths) > 1 else None)
+    document = ledger_document(ledger)
+    print_json(document) if as_json else _ledger(document)
+
+
+def _fitted(document: dict[str, Any]) -> None:
+    from npuforge.cli.common import console
+    from npuforge.messages import text
+
+    _ledger(document["ledger"], sizes=False)
+    spent = document["budget"]
+    out = console()
+    code = "SYS-within" if spent["within"] else "SYS-over"
+    out.print(
+        text(
+            code, total=spent["total"], allowed=spent["allowed"], ram=spent["ram"],
+            limit=f"{spent['limit']:.0%}", held=spent["held"], moving=spent["moving"],
+            over=spent["total"] - spent["allowed"],
+        ),
+        markup=False, soft_wrap=True,
+    )  # fmt: skip
+
+
+def _ledger(document: dict[str, Any], sizes: bool = True) -> None:
+    from npuforge.cli.common import console, print_table
+
+    print_table(
+        "memory, line by line",
+        ("address", ">bytes", "class", "pool", "what", "origin"),
+        [
+            (f"{line['address']:#010x}", line["bytes"], line["account"], line["pool"],
+             line["name"], line["origin"])
+            for line in document["lines"]
+        ],
+    )  # fmt: skip
+    print_table(
+        "classes",
+        ("class", ">bytes", ">of them in RAM on the chip"),
+        [(entry["account"], entry["bytes"], entry["in_ram"]) for entry in document["accounts"]],
+    )
+    print_table(
+        "pools",
+        ("pool", "base", ">bytes", ">used", ">free"),
+        [
+            (pool["name"], f"{pool['base']:#010x}", pool["bytes"], pool["used"], pool["free"])
+            for pool in document["pools"]
+        ],
+    )
+    if sizes:
+        words = document["sizes"]
+        console().print(
+            f"text {words['text']}  data {words['data']}  bss {words['bss']}  "
+            f"total {words['total']}",
+            markup=False,
+        )

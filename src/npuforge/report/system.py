@@ -1,0 +1,100 @@
+"""Documents of the system's memory: the ledger, and the layout with its budget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npuforge.memory.layout import SystemLayout, budget, layout_ledger
+from npuforge.memory.ledger import Ledger
+from npuforge.memory.system import Account
+
+Document = dict[str, Any]
+
+
+def ledger_document(ledger: Ledger) -> Document:
+    """Every line, the sums of the classes, of the pools, and those that ``size`` prints."""
+    sums, inside = ledger.by_account(), ledger.in_ram()
+    sizes = ledger.sizes
+    return {
+        "schema": "npuforge.ledger/1",
+        "target": ledger.target,
+        "accounts": [
+            {"account": str(account), "bytes": sums[account], "in_ram": inside[account]}
+            for account in Account
+        ],
+        "sizes": {
+            "text": sizes.text,
+            "data": sizes.data,
+            "bss": sizes.bss,
+            "total": sizes.total,
+        },
+        "pools": [
+            {
+                "name": pool.name,
+                "base": pool.base,
+                "bytes": pool.size,
+                "used": pool.used,
+                "free": pool.free,
+            }
+            for pool in ledger.pools
+        ],
+        "lines": [
+            {
+                "account": str(line.account),
+                "name": line.name,
+                "pool": line.pool,
+                "address": line.address,
+                "bytes": line.nbytes,
+                "column": str(line.column),
+                "origin": line.origin,
+            }
+            for line in ledger.lines
+        ],
+    }
+
+
+def layout_document(layout: SystemLayout) -> Document:
+    """The layout: its ledger, the budget against the policy, the pipeline and the networks."""
+    spent = budget(layout)
+    pipeline = layout.description.pipeline
+    return {
+        "schema": "npuforge.system/1",
+        "name": layout.description.name,
+        "target": layout.target.name,
+        "boot": layout.boot.name,
+        "budget": {
+            "ram": spent.ram,
+            "fixed": spent.fixed,
+            "held": spent.held,
+            "moving": spent.moving,
+            "total": spent.total,
+            "allowed": spent.allowed,
+            "within": spent.within,
+            "reserve": layout.description.reserve,
+            "limit": layout.description.limit,
+        },
+        "pipeline": None
+        if pipeline is None
+        else {
+            "capture_ms": pipeline.capture_ms,
+            "infer_ms": pipeline.infer_ms,
+            "post_ms": pipeline.post_ms,
+            "period_ms": pipeline.period_ms,
+            "latency_ms": pipeline.latency_ms,
+        },
+        "networks": [
+            {
+                "name": network.name,
+                "arena": str(network.arena),
+                "activations": network.plan.activation_bytes,
+                "lower_bound": network.plan.lower_bound,
+                "peak_step": network.plan.peak_step,
+                "peak_node": network.schedule.steps[
+                    min(network.plan.peak_step, len(network.schedule.steps) - 1)
+                ].node,
+                "weights": int(network.plan.image.size),
+            }
+            for network in layout.networks
+        ],
+        "ledger": ledger_document(layout_ledger(layout)),
+    }
