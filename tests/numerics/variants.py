@@ -55,7 +55,7 @@ def build(cc: str, name: str) -> Path:
              str(SIMD / f"{name}.c"), "-o", str(draft)],
             check=True,
         )  # fmt: skip
-        os.replace(draft, made)
+        draft.replace(made)
     return made
 
 
