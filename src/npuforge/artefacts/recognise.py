@@ -56,13 +56,13 @@ _SUFFIX = {
 _NAMES = {
     "makefile": Kind.BUILD, "gnumakefile": Kind.BUILD, "cmakelists.txt": Kind.BUILD,
     "prj.conf": Kind.BUILD, ".config": Kind.BUILD, ".cproject": Kind.BUILD,
-    "cmakepresets.json": Kind.BUILD,
+    "cmakepresets.json": Kind.BUILD, ".mxproject": Kind.OTHER,
 }  # fmt: skip
 _LOG_SUFFIXES = ("", ".log", ".txt", ".out", ".err", ".cap", ".trace", ".capture")
 # drawings, and what build tools write: neither is anything a board said
 _NO_SPEECH = {
     ".dot", ".gv", ".svg", ".css", ".d", ".su", ".cyclo", ".ninja", ".ewp", ".ewd", ".ewt",
-    ".eww", ".uvprojx", ".uvoptx", ".launch",
+    ".eww", ".uvprojx", ".uvoptx", ".launch", ".make", ".internal", ".mxproject", ".filters",
 }  # fmt: skip
 _BOOT_MAGIC = b"STM2"
 _NETWORK = re.compile(rb"EpochBlock_ItemTypeDef|LL_ATON_VERSION_MAJOR|LL_ATON_EB_")

@@ -19,6 +19,7 @@ MAX_SIZE = 256 << 20
 _SKIP = {
     ".git", ".svn", ".hg", "node_modules", "__pycache__", ".venv",
     ".metadata", ".history",  # what an IDE remembers: old versions of the sources among it
+    "CMakeFiles",
 }  # fmt: skip
 T = TypeVar("T")
 
