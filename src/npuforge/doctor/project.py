@@ -44,7 +44,7 @@ class Artefact:
         self, line: int | None = None, token: str = "", address: int | None = None, note: str = ""
     ) -> Evidence:
         """Evidence in this file; the token is shortened to one line."""
-        quoted = " ".join(token.split())
+        quoted = " ".join(token[:1000].split())
         if len(quoted) > 160:
             quoted = quoted[:159] + "…"
         return Evidence(self.name, line, quoted, address, note)
