@@ -81,6 +81,7 @@ aton_translate = api_aton.aton_translate
 diagnose_project = api_doctor.diagnose_project
 fit_system = api_memory.fit_system
 program_ledger = api_memory.program_ledger
+write_system = api_memory.write_system
 explain_finding = api_doctor.explain_finding
 guided_advice = api_doctor.guided_advice
 probe_source = api_doctor.probe_source

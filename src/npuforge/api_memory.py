@@ -10,6 +10,8 @@ from npuforge.memory.layout import SystemLayout
 from npuforge.memory.ledger import Ledger
 from npuforge.memory.linker import STACK_BYTES
 from npuforge.memory.system import read_system
+from npuforge.memory.writers.files import layout_files
+from npuforge.report import check_writable, write_file
 from npuforge.targets import load_target
 
 PathLike = str | os.PathLike[str]
@@ -46,3 +48,28 @@ def program_ledger(
     beside = path.with_suffix(".map")
     chosen = Path(map_file) if map_file is not None else beside if beside.is_file() else None
     return read_linked(path, chosen, load_target(target), stack=stack)
+
+
+def write_system(
+    description: PathLike, folder: PathLike, *, force: bool = False
+) -> tuple[Path, ...]:
+    """Write the files that follow from a system description.
+
+    Args:
+        description: TOML file.
+        folder: where they go; it is made if need be.
+        force: replace existing files.
+
+    Returns:
+        The files, in the order of their names.
+
+    Raises:
+        NpuforgeError: as for `fit_system`; a file exists, or cannot be written.
+    """
+    files = layout_files(fit_system(description))
+    paths = {Path(folder) / name: content for name, content in sorted(files.items())}
+    for path in paths:
+        check_writable(path, replace=force)
+    for path, content in paths.items():
+        write_file(path, content)
+    return tuple(paths)

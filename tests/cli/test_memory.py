@@ -46,3 +46,14 @@ def test_bad_usage(tmp_path: Path) -> None:
     assert isinstance(shown.exception, NpuforgeError)
     assert shown.exception.code == "SYS-004"
     assert shown.exception.exit_code == 2
+
+
+def test_write(tmp_path: Path) -> None:
+    arguments = ["memory", "write", str(EXAMPLE), "-o", str(tmp_path)]
+    shown = CliRunner().invoke(app, arguments)
+    assert shown.exit_code == 0
+    assert {"link.ld", "nf_mpu.c", "nf_mpu.h"} <= {path.name for path in tmp_path.iterdir()}
+    again = CliRunner().invoke(app, arguments)
+    assert isinstance(again.exception, NpuforgeError)
+    assert again.exception.code == "OUT-005"
+    assert CliRunner().invoke(app, [*arguments, "--force"]).exit_code == 0

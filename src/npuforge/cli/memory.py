@@ -14,24 +14,27 @@ class Action(StrEnum):
 
     FIT = "fit"
     LEDGER = "ledger"
+    WRITE = "write"
 
 
 def command(
     action: Action = typer.Argument(
         help="fit: does the system of a description fit, and where does everything lie; "
-        "ledger: every byte of a linked program."
+        "ledger: every byte of a linked program; write: the files that follow from a description."
     ),
     paths: list[Path] = typer.Argument(
-        help="fit: the description (TOML); ledger: the ELF and, if it is not beside it, its map."
+        help="fit, write: the description (TOML); ledger: the ELF, and its map if elsewhere."
     ),
     target: str = typer.Option(
         "mps3-an547", "--target", "-t", help="ledger: machine the program was linked for."
     ),
+    output: Path | None = typer.Option(None, "--output", "-o", help="write: folder for the files."),
+    force: bool = typer.Option(False, "--force", help="Replace existing files."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
 ) -> None:
     """Account for the memory of a whole system: networks, program, tasks, frames and buffers."""
     from npuforge import api
-    from npuforge.cli.common import print_json
+    from npuforge.cli.common import console, print_json
     from npuforge.errors import UsageError
     from npuforge.report.system import layout_document, ledger_document
 
@@ -42,6 +45,16 @@ def command(
         print_json(document) if as_json else _fitted(document)
         if not document["budget"]["within"]:
             raise typer.Exit(1)
+        return
+    if action is Action.WRITE:
+        if len(paths) != 1 or output is None:
+            raise UsageError("SYS-004", action=action, want="1 (and --output)", got=len(paths))
+        made = [str(path) for path in api.write_system(paths[0], output, force=force)]
+        if as_json:
+            print_json({"schema": "npuforge.system-files/1", "files": made})
+        else:
+            for name in made:
+                console().print(name, markup=False, soft_wrap=True)
         return
     if len(paths) > 2:
         raise UsageError("SYS-004", action=action, want="1 or 2", got=len(paths))

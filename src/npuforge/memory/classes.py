@@ -42,9 +42,11 @@ SECTION_RULES = (
     ClassRule(Account.WEIGHTS, r"\.nf_\w+_weights\b|atonbuf|\.nn_weights", "", "weights section"),
     ClassRule(Account.ACTIVATIONS, r"\.nf_\w+_region_\d+|\.nn_activations", "",
               "activation section"),
+    ClassRule(Account.DATA_PATH, r"\.mem_data_", "", "item of the description"),
+    ClassRule(Account.NPU_RUNTIME, r"\.mem_npu_", "", "item of the description"),
+    ClassRule(Account.SYSTEM, r"\.mem_sys_", "", "item of the description"),
     ClassRule(Account.SYSTEM, r"\.(?:\w*_)?(?:stack|heap)\b", "", "stack or heap section"),
-    ClassRule(Account.DATA_PATH, r"\.nf_(?:frame|dma)|\.(?:dma|frame|camera)\w*\b", "",
-              "data path section"),
+    ClassRule(Account.DATA_PATH, r"\.(?:dma|frame|camera)\w*\b", "", "data path section"),
 )  # fmt: skip
 """Decided by the section, for code and data alike."""
 

@@ -6,7 +6,7 @@ then the rest. Networks that share an arena lie over each other: one of them run
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from npuforge.errors import PlanError, UsageError
@@ -73,6 +73,7 @@ class SystemLayout:
         boot: how the program gets to run.
         networks: with their plans.
         blocks: everything, by address.
+        free: first and end address of what is left of every pool.
     """
 
     description: SystemDescription
@@ -80,6 +81,7 @@ class SystemLayout:
     boot: Boot
     networks: tuple[PlacedNetwork, ...]
     blocks: tuple[Block, ...]
+    free: Mapping[str, tuple[int, int]]
 
     def block(self, name: str) -> Block:
         """A block by name; KeyError when there is none."""
@@ -154,7 +156,7 @@ def layout_system(
     rest = [item for item in description.items if not item.pool]
     blocks += [_place_item(item, description, rooms) for item in _dma_last(rest)]
     blocks.sort(key=lambda block: block.address)
-    return SystemLayout(description, target, boot, placed, tuple(blocks))
+    return SystemLayout(description, target, boot, placed, tuple(blocks), dict(rooms.free))
 
 
 def layout_ledger(layout: SystemLayout) -> Ledger:
@@ -248,10 +250,8 @@ def _program(
             for line in linked.lines
             if line.account is Account.SYSTEM and line.column is not Column.RESERVED
         )
-    if code + read_only + runtime == 0:
-        return
     pool = target.pool(boot.code)
-    at = pool.base + boot.offset
+    start = pool.base + boot.offset
     end = boot.weights if pool.use is Use.WEIGHTS and boot.weights else pool.end
     parts = (
         ("boot header", Account.CODE, boot.header, f"target: boot {boot.name}"),
@@ -260,15 +260,16 @@ def _program(
         ("npu runtime", Account.NPU_RUNTIME, runtime, origin),
     )
     need = sum(nbytes for _, _, nbytes, _ in parts)
-    if at + need > end:
-        raise PlanError("SYS-020", name="code", need=need, pool=pool.name, room=end - at)
+    if start + need > end:
+        raise PlanError("SYS-020", name="code", need=need, pool=pool.name, room=end - start)
+    at = start
     for name, account, nbytes, where in parts:
         if nbytes:
             yield Block(name, account, at, nbytes, 1, (Reach.CPU,), True, True, where)
             at += nbytes
     if pool.use is not Use.WEIGHTS:
         rooms.free[pool.name] = (at, pool.end)
-    if boot.stored:
+    if boot.stored and need > boot.header:
         if boot.weights and boot.stored + need > boot.weights:
             room = boot.weights - boot.stored
             raise PlanError("SYS-020", name="code", need=need, pool="the image slot", room=room)
@@ -276,12 +277,28 @@ def _program(
             "stored image", Account.CODE, boot.stored, need, 1, (Reach.CPU,), True, True,
             f"target: boot {boot.name} copies it to {pool.name}",
         )  # fmt: skip
-    if static:
-        address = rooms.low(boot.data[0], static, 8)
+    yield from _program_data(description, boot, rooms, static, origin)
+
+
+def _program_data(
+    description: SystemDescription, boot: Boot, rooms: _Rooms, static: int, origin: str
+) -> Iterator[Block]:
+    """Static data at the lower end of the first data pool, the main stack at its upper end."""
+    pool = boot.data[0]
+    parts = (
+        ("static data", static, origin, rooms.low),
+        ("main stack", description.stack, "code.stack", rooms.high),
+    )
+    for name, nbytes, where, take in parts:
+        if not nbytes:
+            continue
+        address = take(pool, nbytes, MPU_GRANULE)
         if address is None:
-            raise PlanError("SYS-020", name="static data", need=static, pool=boot.data[0], room=0)
-        yield Block("static data", Account.SYSTEM, address, static, 8, (Reach.CPU,), True, True,
-                    origin)  # fmt: skip
+            start, end = rooms.free[pool]
+            raise PlanError("SYS-020", name=name, need=nbytes, pool=pool, room=end - start)
+        yield Block(
+            name, Account.SYSTEM, address, nbytes, MPU_GRANULE, (Reach.CPU,), True, False, where
+        )
 
 
 def _candidates(item: Item, target: Target, boot: Boot) -> list[Pool]:
@@ -314,10 +331,12 @@ def _place_item(item: Item, description: SystemDescription, rooms: _Rooms) -> Bl
                 description, f"{item.where}.pool",
                 f"{pool.name} is {'not writable' if not pool.writable else 'out of reach'}",
             )  # fmt: skip
-        take = rooms.low if pool.use is Use.SYSTEM else rooms.high
+        # code and static data grow from the lower end of their pools
+        low = pool.use is Use.SYSTEM and pool.name not in (rooms.boot.code, rooms.boot.data[0])
+        take = rooms.low if low else rooms.high
         address = take(pool.name, nbytes, alignment)
         if address is not None:
-            cacheable = pool.cacheable and not (item.dma and not description.cached_dma)
+            cacheable = description.cached_dma or not item.dma
             padded = f", each padded to {each}" if each != item.nbytes else ""
             origin = f"{item.where}: {item.count} x {item.nbytes} bytes{padded}"
             return Block(
@@ -356,7 +375,7 @@ def _place_networks(
             for region in plan.regions:
                 used, names = spans.get(region.base, (0, []))
                 spans[region.base] = (max(used, region.used), [*names, name])
-        blocks += _arena_blocks(spans, target, rooms)
+        blocks += _arena_blocks(spans, target, rooms, description.cached_activations)
     return tuple(found[name] for name, _ in networks), blocks
 
 
@@ -383,7 +402,7 @@ def _behind_weights(left: Target, plan: Plan, rooms: _Rooms) -> Target:
 
 
 def _arena_blocks(
-    spans: dict[int, tuple[int, list[str]]], target: Target, rooms: _Rooms
+    spans: dict[int, tuple[int, list[str]]], target: Target, rooms: _Rooms, cached: bool
 ) -> Iterator[Block]:
     reach = (Reach.CPU, Reach.NPU) if target.has_npu else (Reach.CPU,)
     for base, (used, names) in sorted(spans.items()):
@@ -394,6 +413,6 @@ def _arena_blocks(
                 rooms.free[pool.name] = (min(aligned(end, MPU_GRANULE), stop), stop)
         yield Block(
             "activations of " + ", ".join(names), Account.ACTIVATIONS, base, used,
-            target.buffer_alignment, reach, True, False,
+            target.buffer_alignment, reach, cached, False,
             f"plan of {', '.join(names)}" + (": the larger one" if len(names) > 1 else ""),
         )  # fmt: skip

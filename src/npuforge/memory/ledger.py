@@ -8,7 +8,7 @@ program has make what ``size`` prints for it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import PurePosixPath
@@ -47,6 +47,8 @@ class LedgerLine:
         nbytes: bytes.
         column: where ``size`` counts it.
         origin: where the number comes from.
+        shared: lies over another line (arenas of networks that run one at a time): ``size``
+            counts these bytes again, the sums of classes and pools do not.
     """
 
     account: Account
@@ -56,6 +58,7 @@ class LedgerLine:
     nbytes: int
     column: Column
     origin: str
+    shared: bool = False
 
     @property
     def end(self) -> int:
@@ -107,17 +110,17 @@ class Ledger:
 
     def by_account(self) -> Mapping[Account, int]:
         """Bytes of every class."""
-        sums = dict.fromkeys(Account, 0)
-        for line in self.lines:
-            sums[line.account] += line.nbytes
-        return sums
+        return self._sums(self.lines)
 
     def in_ram(self) -> Mapping[Account, int]:
         """Bytes of every class that lie in RAM on the chip."""
         inside = {pool.name for pool in self.pools if pool.on_chip}
+        return self._sums(line for line in self.lines if line.pool in inside)
+
+    def _sums(self, lines: Iterable[LedgerLine]) -> Mapping[Account, int]:
         sums = dict.fromkeys(Account, 0)
-        for line in self.lines:
-            if line.pool in inside:
+        for line in lines:
+            if not line.shared:
                 sums[line.account] += line.nbytes
         return sums
 
@@ -137,7 +140,7 @@ def make_ledger(lines: Iterable[LedgerLine], target: Target, notes: Sequence[str
         PlanError: a line leaves the target's memory, or two share a byte.
     """
     ordered = tuple(sorted(lines, key=lambda line: (line.address, line.end)))
-    for low, high in pairwise(ordered):
+    for low, high in pairwise(line for line in ordered if not line.shared):
         if high.address < low.end:
             raise PlanError(
                 "SYS-012", a=low.name, b=high.name, address=f"{high.address:#x}",
@@ -145,7 +148,7 @@ def make_ledger(lines: Iterable[LedgerLine], target: Target, notes: Sequence[str
             )  # fmt: skip
     used = dict.fromkeys((pool.name for pool in target.pools), 0)
     for line in ordered:
-        used[line.pool] += line.nbytes
+        used[line.pool] += 0 if line.shared else line.nbytes
     pools = tuple(
         PoolSum(
             pool.name,
@@ -172,7 +175,7 @@ def split_by_pool(line: LedgerLine, target: Target) -> Iterator[LedgerLine]:
         if pool is None:
             raise PlanError("SYS-011", name=line.name, address=f"{at:#x}", target=target.name)
         end = min(line.end, pool.end)
-        yield LedgerLine(line.account, line.name, pool.name, at, end - at, line.column, line.origin)
+        yield replace(line, pool=pool.name, address=at, nbytes=end - at)
         at = end
 
 
@@ -207,11 +210,16 @@ def linked_ledger(
     of_section: dict[str, list[MapPiece]] = {}
     for piece in pieces:
         of_section.setdefault(piece.section, []).append(piece)
+    arenas: list[Section] = []
     for section in image.sections:
         found = of_section.get(section.name, [])
         if pieces and not found:
             raise PlanError("SYS-013", section=section.name, file=file)
-        lines += _section_lines(section, found, file)
+        parts = list(_section_lines(section, found, file))
+        if not section.loaded:
+            parts = [piece for part in parts for piece in _cut(part, arenas)]
+            arenas.append(section)
+        lines += parts
         if section.loaded and section.load_address != section.address:
             lines.append(
                 LedgerLine(
@@ -228,6 +236,19 @@ def linked_ledger(
             )
         )  # fmt: skip
     return make_ledger((part for line in lines for part in split_by_pool(line, target)), target)
+
+
+def _cut(line: LedgerLine, others: Sequence[Section]) -> Iterator[LedgerLine]:
+    """An activation line cut into what lies over earlier sections and what does not."""
+    if line.account is not Account.ACTIVATIONS:
+        yield line
+        return
+    marks = {line.address, line.end}
+    for other in others:
+        marks |= {mark for mark in (other.address, other.end) if line.address < mark < line.end}
+    for start, end in pairwise(sorted(marks)):
+        over = any(other.address <= start < other.end for other in others)
+        yield replace(line, address=start, nbytes=end - start, shared=over)
 
 
 def _column(section: Section) -> Column:
@@ -261,10 +282,7 @@ def _section_lines(section: Section, pieces: Sequence[MapPiece], file: str) -> I
             and open_line.end == piece.address
         )
         if open_line is not None and joins:
-            open_line = LedgerLine(
-                account, name, "", open_line.address, open_line.nbytes + piece.nbytes, column,
-                origin,
-            )  # fmt: skip
+            open_line = replace(open_line, nbytes=open_line.nbytes + piece.nbytes)
             continue
         if open_line is not None:
             yield open_line

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from npuforge.errors import UsageError
+from npuforge.memory.linker import STACK_BYTES
 from npuforge.memory.stages import Pipeline, Stage
 
 SCHEMA = 1
@@ -33,7 +34,7 @@ FORMATS: Mapping[str, Fraction] = {
 
 _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "kb": 1000, "mb": 1_000_000}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_ .-]{0,62}")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_ .-]{0,62}")
 
 
 class Account(StrEnum):
@@ -109,6 +110,8 @@ class SystemDescription:
         models: the networks.
         items: everything else, in file order.
         pipeline: the three stages; None when they run one after the other.
+        cached_activations: activations lie in cacheable memory and the runtime maintains them.
+        stack: bytes of the main stack.
         code: bytes of code that is not linked yet.
         read_only: bytes of constants that are not linked yet.
         elf: linked program that code, constants and static data are taken from.
@@ -126,6 +129,8 @@ class SystemDescription:
     models: tuple[ModelEntry, ...] = ()
     items: tuple[Item, ...] = ()
     pipeline: Pipeline | None = None
+    cached_activations: bool = True
+    stack: int = STACK_BYTES
     code: int = 0
     read_only: int = 0
     elf: Path | None = None
@@ -173,6 +178,8 @@ def parse_system(document: Mapping[str, Any], path: Path) -> SystemDescription:
         models=tuple(_model(entry) for entry in top.tables("models")),
         items=tuple(_items(top, pipeline)),
         pipeline=pipeline,
+        cached_activations=policy.flag("cached_activations", True),
+        stack=code.size("stack", STACK_BYTES),
         code=code.size("bytes", 0),
         read_only=code.size("read_only", 0),
         elf=linked.file("elf"),
@@ -184,11 +191,16 @@ def parse_system(document: Mapping[str, Any], path: Path) -> SystemDescription:
         raise linked.refuse("map", "a map says too little without its elf")
     if made.elf is not None and (made.code or made.read_only):
         raise code.refuse("bytes", "the linked program says how large it is; leave [code] out")
-    names = [(item.kind, item.name) for item in made.items]
+    names = [link_name(item.name) for item in made.items]
     for n, item in enumerate(made.items):
-        if (item.kind, item.name) in names[:n]:
+        if names[n] in names[:n]:
             raise UsageError("SYS-002", path=path, field=item.where, reason="this name is taken")
     return made
+
+
+def link_name(text: str) -> str:
+    """A name of an item as linker scripts and C can say it."""
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
 
 
 def _model(table: _Table) -> ModelEntry:
