@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from npuforge.artefacts.elf import read_elf
+from npuforge.boards import QemuBoard, build_project, find_toolchain
+from npuforge.boards.high_water import MeasuredMemory, measure_high_water, printed_sizes, stack_room
 from npuforge.explore.system import plan_description, read_linked
+from npuforge.firmware import capture_order
+from npuforge.memory.gap import peak_breakdown
 from npuforge.memory.layout import SystemLayout
 from npuforge.memory.ledger import Ledger
 from npuforge.memory.linker import STACK_BYTES
@@ -73,3 +79,43 @@ def write_system(
     for path, content in paths.items():
         write_file(path, content)
     return tuple(paths)
+
+
+def measure_memory(model: PathLike, target: str) -> MeasuredMemory:
+    """Build the firmware of a model, account for it, and run it in the emulator.
+
+    Args:
+        model: TFLite or ONNX file.
+        target: board the plan is made for.
+
+    Raises:
+        NpuforgeError: the model cannot be used, or a tool is missing or fails.
+    """
+    from npuforge import api
+
+    planned, board = api.analyze_model(model, target)
+    tools = find_toolchain()
+    inputs = api.validation_inputs(planned.graph, random_samples=1)
+    machine = board.emulated_by or board.name
+    with TemporaryDirectory(prefix="npuforge-") as name:
+        project = Path(name) / "firmware"
+        build = project / "build"
+        api.write_project(project, planned, inputs, board)
+        build_project(project, build, tools)
+        elf = build / "validate.elf"
+        ledger = program_ledger(elf, machine)
+        emulated = QemuBoard(
+            planned.graph, planned.schedule, capture_order(planned.schedule), build, 0, tools
+        )
+        run = measure_high_water(
+            build, project, emulated, dict(inputs.samples[-1]), STACK_BYTES, tools
+        )
+        return MeasuredMemory(
+            peak_breakdown(planned.schedule, planned.plan),
+            int(planned.plan.image.size),
+            ledger,
+            printed_sizes(elf, tools),
+            STACK_BYTES,
+            stack_room(read_elf(elf.read_bytes(), elf.name)),
+            run,
+        )

@@ -84,6 +84,19 @@ def test_generated_firmware(name: str, example: Callable[[str], Path], tmp_path:
     assert sums[Account.CODE] > 1000
 
 
+@needs_emulator
+def test_expected_linked_and_run(example: Callable[[str], Path]) -> None:
+    found = api.measure_memory(example("visual_wake_words"), "stm32n6570-dk")
+    assert found.exact
+    parts = found.breakdown
+    assert parts.tensors + sum(value for _, value in parts.terms) == parts.planned
+    assert parts.planned == sum(area.nbytes for area in found.run.arenas)
+    # every tensor of this network is written, so the run reaches the last planned byte
+    assert parts.planned - 32 < sum(area.high for area in found.run.arenas) <= parts.planned
+    assert 100 < found.run.stack.high < found.stack_reserved <= found.stack_room
+    assert found.run.stack.touched <= found.run.stack.high
+
+
 SOURCE = """
 #include <stdint.h>
 __attribute__((section(".vectors"), used)) static const void *const vectors[4] = {0};

@@ -120,7 +120,28 @@ class QemuBoard:
         with tempfile.TemporaryDirectory(prefix="npuforge-") as folder:
             return self._start("known_answer.elf", Path(folder), count=False)
 
-    def _exchange(self, samples: Sequence[Mapping[str, Array]], mode: int) -> bytes:
+    def run_image(
+        self, folder: Path, image: str, sample: Mapping[str, Array], result: str
+    ) -> bytes:
+        """Run another image of the same network on one sample and return a file it leaves.
+
+        Args:
+            folder: holds the image; the program works in it.
+            image: a program that takes its input as validate.elf does.
+            sample: the input.
+            result: file it leaves.
+
+        Raises:
+            ToolError: the program faults, hangs or leaves no such file.
+        """
+        (folder / "nf_in.bin").write_bytes(self._input_file([sample], _OUTPUTS))
+        self._start(str(folder / image), folder, count=False)
+        path = folder / result
+        if not path.is_file():
+            raise ToolError("BRD-012", want=1, got=0)
+        return path.read_bytes()
+
+    def _input_file(self, samples: Sequence[Mapping[str, Array]], mode: int) -> bytes:
         parts = [struct.pack("<4I", _MAGIC, self._number, len(samples), mode)]
         for sample in samples:
             for name in self._graph.inputs:
@@ -128,9 +149,12 @@ class QemuBoard:
                 check_input(self._graph.tensors[name], value)
                 assert value is not None
                 parts.append(np.ascontiguousarray(value).tobytes())
+        return b"".join(parts)
+
+    def _exchange(self, samples: Sequence[Mapping[str, Array]], mode: int) -> bytes:
         with tempfile.TemporaryDirectory(prefix="npuforge-") as name:
             folder = Path(name)
-            (folder / "nf_in.bin").write_bytes(b"".join(parts))
+            (folder / "nf_in.bin").write_bytes(self._input_file(samples, mode))
             self._start("validate.elf", folder, count=mode == _COUNT, samples=len(samples))
             return (folder / "nf_out.bin").read_bytes()
 

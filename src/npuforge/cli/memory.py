@@ -14,19 +14,25 @@ class Action(StrEnum):
 
     FIT = "fit"
     LEDGER = "ledger"
+    MEASURE = "measure"
     WRITE = "write"
 
 
 def command(
     action: Action = typer.Argument(
         help="fit: does the system of a description fit, and where does everything lie; "
-        "ledger: every byte of a linked program; write: the files that follow from a description."
+        "ledger: every byte of a linked program; write: the files that follow from a description; "
+        "measure: build a model's firmware, account for it, run it in the emulator."
     ),
     paths: list[Path] = typer.Argument(
-        help="fit, write: the description (TOML); ledger: the ELF, and its map if elsewhere."
+        help="fit, write: the description (TOML); ledger: the ELF, and its map if elsewhere; "
+        "measure: a model."
     ),
     target: str = typer.Option(
-        "mps3-an547", "--target", "-t", help="ledger: machine the program was linked for."
+        "mps3-an547",
+        "--target",
+        "-t",
+        help="ledger: machine the program was linked for; measure: board.",
     ),
     output: Path | None = typer.Option(None, "--output", "-o", help="write: folder for the files."),
     force: bool = typer.Option(False, "--force", help="Replace existing files."),
@@ -34,9 +40,9 @@ def command(
 ) -> None:
     """Account for the memory of a whole system: networks, program, tasks, frames and buffers."""
     from npuforge import api
-    from npuforge.cli.common import console, print_json
+    from npuforge.cli.common import console, print_json, progress
     from npuforge.errors import UsageError
-    from npuforge.report.system import layout_document, ledger_document
+    from npuforge.report.system import layout_document, ledger_document, measured_document
 
     if action is Action.FIT:
         if len(paths) != 1:
@@ -55,6 +61,16 @@ def command(
         else:
             for name in made:
                 console().print(name, markup=False, soft_wrap=True)
+        return
+    if action is Action.MEASURE:
+        if len(paths) != 1:
+            raise UsageError("SYS-004", action=action, want=1, got=len(paths))
+        with progress("building"):
+            found = api.measure_memory(paths[0], target)
+        document = measured_document(found)
+        print_json(document) if as_json else _measured(document)
+        if not found.exact:
+            raise typer.Exit(1)
         return
     if len(paths) > 2:
         raise UsageError("SYS-004", action=action, want="1 or 2", got=len(paths))
@@ -113,3 +129,30 @@ def _ledger(document: dict[str, Any], sizes: bool = True) -> None:
             f"total {words['total']}",
             markup=False,
         )
+
+
+def _measured(document: dict[str, Any]) -> None:
+    from npuforge.cli.common import console, print_table
+
+    print_table(
+        "expected, linked and run",
+        ("what", ">expected", ">linked", ">run", "run means"),
+        [
+            [
+                "" if row[key] is None else row[key]
+                for key in ("what", "expected", "linked", "run", "meaning")
+            ]
+            for row in document["rows"]
+        ],
+    )
+    print_table(
+        "from live tensors to the plan",
+        ("term", ">bytes"),
+        [(term["term"], f"{term['bytes']:+d}") for term in document["terms"]],
+    )
+    verdict = "equal to" if document["exact"] else "DIFFERENT FROM"
+    console().print(
+        f"ledger: text {document['sizes'][0]}, data {document['sizes'][1]}, bss "
+        f"{document['sizes'][2]}, {verdict} what size prints",
+        markup=False,
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from npuforge.boards.high_water import MeasuredMemory
 from npuforge.memory.layout import SystemLayout, budget, layout_ledger
 from npuforge.memory.ledger import Ledger
 from npuforge.memory.system import Account
@@ -97,4 +98,41 @@ def layout_document(layout: SystemLayout) -> Document:
             for network in layout.networks
         ],
         "ledger": ledger_document(layout_ledger(layout)),
+    }
+
+
+def measured_document(found: MeasuredMemory) -> Document:
+    """Expected, linked and run, row by row, and the terms between live tensors and the plan."""
+    sums, sizes = found.ledger.by_account(), found.ledger.sizes
+    arenas = found.run.arenas
+    parts = found.breakdown
+    rows = [
+        ("activations", parts.planned, sums[Account.ACTIVATIONS],
+         sum(area.high for area in arenas), "up to the last byte written"),
+        ("weights", found.weights, sums[Account.WEIGHTS], None, ""),
+        ("stack", found.stack_reserved, found.stack_room, found.run.stack.high,
+         "deepest byte written"),
+        ("npu runtime", None, sums[Account.NPU_RUNTIME], None, ""),
+        ("code", None, sums[Account.CODE], None, ""),
+        ("read-only data", None, sums[Account.READ_ONLY], None, ""),
+    ]  # fmt: skip
+    return {
+        "schema": "npuforge.measured-memory/1",
+        "rows": [
+            {
+                "what": what,
+                "expected": expected,
+                "linked": linked,
+                "run": run,
+                "meaning": meaning,
+            }
+            for what, expected, linked, run, meaning in rows
+        ],
+        "peak_step": parts.step,
+        "terms": [
+            {"term": "tensors alive", "bytes": parts.tensors},
+            *({"term": name, "bytes": value} for name, value in parts.terms),
+        ],
+        "sizes": [sizes.text, sizes.data, sizes.bss],
+        "exact": found.exact,
     }
