@@ -80,6 +80,7 @@ aton_run = api_aton.aton_run
 aton_translate = api_aton.aton_translate
 diagnose_project = api_doctor.diagnose_project
 fit_system = api_memory.fit_system
+check_memory = api_memory.check_memory
 measure_memory = api_memory.measure_memory
 program_ledger = api_memory.program_ledger
 write_system = api_memory.write_system

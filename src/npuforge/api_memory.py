@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from npuforge.artefacts.elf import read_elf
 from npuforge.boards import QemuBoard, build_project, find_toolchain
 from npuforge.boards.high_water import MeasuredMemory, measure_high_water, printed_sizes, stack_room
+from npuforge.explore.claims import read_claims
 from npuforge.explore.system import plan_description, read_linked
 from npuforge.firmware import capture_order
+from npuforge.memory.check import Disagreement, FileClaims, compare_files
 from npuforge.memory.gap import peak_breakdown
 from npuforge.memory.layout import SystemLayout
 from npuforge.memory.ledger import Ledger
@@ -119,3 +123,27 @@ def measure_memory(model: PathLike, target: str) -> MeasuredMemory:
             stack_room(read_elf(elf.read_bytes(), elf.name)),
             run,
         )
+
+
+@dataclass(frozen=True)
+class MemoryCheck:
+    """What several files say about memory, and in which points they disagree."""
+
+    files: tuple[FileClaims, ...]
+    disagreements: tuple[Disagreement, ...]
+
+
+def check_memory(paths: Sequence[PathLike], target: str | None = None) -> MemoryCheck:
+    """Compare files that describe memory: overlap, place, containment and, with a target, reach.
+
+    Args:
+        paths: linker scripts, ELF files, maps, ``.mpool`` files, ``c_info.json`` reports, generated
+            memory protection tables, system descriptions.
+        target: board whose memory everything must lie in.
+
+    Raises:
+        NpuforgeError: a file cannot be read or says nothing about memory.
+    """
+    files = tuple(read_claims(Path(path)) for path in paths)
+    board = load_target(target) if target else None
+    return MemoryCheck(files, tuple(compare_files(files, board)))

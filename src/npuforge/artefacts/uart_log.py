@@ -250,6 +250,12 @@ _BOOT = re.compile(
 )
 
 
+_PATHS = re.compile(
+    r"[\\/][\w.+-]+[\\/][\w.+-]+|\w\.(?:c|h|s|o|obj|ld|cpp|make|cmake)\b", re.IGNORECASE
+)
+"""Names of files: what a build says of its sources, not what a firmware says of itself."""
+
+
 def read_uart_log(log: LogText) -> UartLog:
     """Read a UART log."""
     stages: list[StageMark] = []
@@ -294,7 +300,8 @@ class _Traits:
 
 def _traits(text: str, patterns: tuple[tuple[Stage, re.Pattern[str]], ...]) -> _Traits:
     stage = next((stage for stage, pattern in patterns if pattern.search(text)), None)
-    if text.lstrip().startswith("nf-"):
+    files = _PATHS.search(text) is not None
+    if files or text.lstrip().startswith("nf-"):
         # what the generated probes print is read elsewhere
         stage = None
     own = _OWN.search(text)
@@ -305,7 +312,7 @@ def _traits(text: str, patterns: tuple[tuple[Stage, re.Pattern[str]], ...]) -> _
         stage,
         bool(timed or _OUTPUT.search(text)),
         bool(_CODE.search(text)),
-        bool(_BOOT.search(text)),
+        not files and bool(_BOOT.search(text)),
     )
 
 

@@ -12,6 +12,7 @@ import typer
 class Action(StrEnum):
     """What to do with the files."""
 
+    CHECK = "check"
     FIT = "fit"
     LEDGER = "ledger"
     MEASURE = "measure"
@@ -20,19 +21,22 @@ class Action(StrEnum):
 
 def command(
     action: Action = typer.Argument(
-        help="fit: does the system of a description fit, and where does everything lie; "
-        "ledger: every byte of a linked program; write: the files that follow from a description; "
-        "measure: build a model's firmware, account for it, run it in the emulator."
+        help="fit: does the system of a description fit, and where does everything lie; write: the "
+        "files that follow from it; check: do files that describe memory agree; ledger: every byte "
+        "of a linked program; measure: build a model's firmware, account for it, run it in the "
+        "emulator."
     ),
     paths: list[Path] = typer.Argument(
         help="fit, write: the description (TOML); ledger: the ELF, and its map if elsewhere; "
-        "measure: a model."
+        "measure: a model; check: linker scripts, ELF, map, .mpool, c_info.json, nf_mpu.c, "
+        "descriptions."
     ),
     target: str = typer.Option(
         "mps3-an547",
         "--target",
         "-t",
-        help="ledger: machine the program was linked for; measure: board.",
+        help="ledger: machine the program was linked for; measure: board (both: mps3-an547 when "
+        "left out); check: board whose memory everything must lie in.",
     ),
     output: Path | None = typer.Option(None, "--output", "-o", help="write: folder for the files."),
     force: bool = typer.Option(False, "--force", help="Replace existing files."),
@@ -42,7 +46,12 @@ def command(
     from npuforge import api
     from npuforge.cli.common import console, print_json, progress
     from npuforge.errors import UsageError
-    from npuforge.report.system import layout_document, ledger_document, measured_document
+    from npuforge.report.system import (
+        check_memory_document,
+        layout_document,
+        ledger_document,
+        measured_document,
+    )
 
     if action is Action.FIT:
         if len(paths) != 1:
@@ -62,6 +71,14 @@ def command(
             for name in made:
                 console().print(name, markup=False, soft_wrap=True)
         return
+    if action is Action.CHECK:
+        checked = api.check_memory(paths, target)
+        document = check_memory_document(checked.files, checked.disagreements)
+        print_json(document) if as_json else _checked(document)
+        if checked.disagreements:
+            raise typer.Exit(1)
+        return
+    target = target or "mps3-an547"
     if action is Action.MEASURE:
         if len(paths) != 1:
             raise UsageError("SYS-004", action=action, want=1, got=len(paths))
@@ -156,3 +173,15 @@ def _measured(document: dict[str, Any]) -> None:
         f"{document['sizes'][2]}, {verdict} what size prints",
         markup=False,
     )
+
+
+def _checked(document: dict[str, Any]) -> None:
+    from npuforge.cli.common import console
+    from npuforge.messages import text
+
+    lines = [entry["text"] for entry in document["disagreements"]]
+    if not lines:
+        claims = sum(entry["claims"] for entry in document["files"])
+        lines = [text("SYS-agree", count=len(document["files"]), claims=claims)]
+    for line in lines:
+        console().print(line, markup=False, soft_wrap=True)

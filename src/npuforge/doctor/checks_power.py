@@ -313,7 +313,7 @@ def _sleep(project: Project) -> Iterator[Finding]:
                 )
             ):
                 yield SLEEP_OFF.at(step.at(), run.at())
-        if _polls(project) or sources.text_mentions(_SLEEP_ALL):
+        if _polls(project) or sources.text_mentions(_SLEEP_ALL) or _awake(project, sources):
             continue
         if not sources.text_mentions(re.compile(r"NPU_CLK_SLEEP_ENABLE")):
             yield SLEEP.at(run.at())
@@ -335,6 +335,17 @@ def _sleep(project: Project) -> Iterator[Finding]:
             yield SLEEP_PART.at(where, missing=", ".join(missing))
 
 
+_IDLE_SLEEPS = re.compile(
+    r"\b__WFI\b|\bwfi\b|configUSE_TICKLESS_IDLE\s+[12]|TX_ENABLE_WFI|TX_LOW_POWER|PWR_EnterSLEEP"
+)
+
+
+def _awake(project: Project, sources: Sources) -> bool:
+    """Whether an RTOS waits for the NPU and nothing in the project puts the CPU to sleep."""
+    waits = defines(project, "LL_ATON_OSAL_(?:FREERTOS|THREADX)") is not None
+    return waits and not sources.text_mentions(_IDLE_SLEEPS)
+
+
 _SLEEP_ALL = re.compile(r"LPENS?R\b|LL_\w+_EnableClockLowPower|EnableClockSleep")
 
 
@@ -353,6 +364,7 @@ def _user_io(project: Project) -> Iterator[Finding]:
     networks = networks_of(project)
     sources = sources_of(project)
     bound: set[str] = set()
+    said: set[tuple[str, int, str]] = set()
     for program, _ in npu_programs(project):
         for step in program.calls(names.SET_USER):
             match = names.SET_USER.fullmatch(step.name)
@@ -365,12 +377,14 @@ def _user_io(project: Project) -> Iterator[Finding]:
                 network is not None
                 and (network.user_inputs if which == "in" else network.user_outputs) is False
             )
-            if network is not None and allocated:
+            place = (step.source.artefact.name, step.function.line, which)
+            if network is not None and allocated and place not in said:
+                said.add(place)
                 yield SET_IGNORED.at(
                     step.at(), network.artefact.at(None, "LL_ATON_User_IO_WRONG_INDEX"),
                     name=network.name,
                 )  # fmt: skip
-            elif step.name.startswith("LL_ATON"):
+            elif not allocated and step.name.startswith("LL_ATON"):
                 yield UNCHECKED.at(step.at())
     mains = _mains(project)
     for facts in networks:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from npuforge.artefacts.c_source import constant
 from npuforge.artefacts.recognise import Kind
@@ -70,7 +71,15 @@ def _build_mode(project: Project) -> Iterator[Finding]:
 
 def _same_names(project: Project) -> Iterator[Finding]:
     seen: dict[tuple[str, str], Artefact] = {}
+    excluded = {
+        PurePosixPath(name).name
+        for item in project.of(Kind.BUILD)
+        for names in re.findall(r'excluding="([^"]*)"', project.text(item))
+        for name in names.split("|")
+    }
     for facts in networks_of(project):
+        if facts.artefact.path.name in excluded:
+            continue
         folder = facts.artefact.name.rpartition("/")[0]
         other = seen.setdefault((folder, facts.name), facts.artefact)
         if other is not facts.artefact:

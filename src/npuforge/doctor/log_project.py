@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from npuforge.artefacts.fault_registers import FaultDump, read_faults
 from npuforge.artefacts.log_text import Line, LogText, read_log
 from npuforge.artefacts.npu_driver_log import DriverLog, read_driver_log
-from npuforge.artefacts.recognise import Kind
+from npuforge.artefacts.recognise import LOG_NAME, Kind
 from npuforge.artefacts.run_records import RunRecord, records_of_log, records_of_table
 from npuforge.artefacts.stall_snapshot import Snapshot, read_snapshots
 from npuforge.artefacts.tool_log import PoolUse, ToolLog, read_tool_log
@@ -146,5 +146,5 @@ def _speaks(log: LogFile) -> bool:
         log.text.line(message.line).text.lstrip().startswith((message.kind, "Run failed"))
         for message in tool.messages[:20]
     )
-    named = any(word in log.artefact.path.name.lower() for word in ("log", "uart", "console"))
+    named = LOG_NAME.search(log.artefact.path.name.lower()) is not None
     return bool(structured or dumped or timed or staged or begun or named)

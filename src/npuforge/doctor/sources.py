@@ -30,7 +30,7 @@ VENDOR = re.compile(
     r"FreeRTOS\w*|threadx|usbx|netxduo|filex|levelx|USB_Device|STM32_USB\w*|lvgl|Components|Utilities|"
     r"TouchGFX|touchgfx|ISP_Library|STM32_ISP_Library|STM32_ExtMem_Manager|mbedtls|lwip|LwIP|"
     r"uvcl|openblt|tinyusb|zephyr|tensorflow|tflite-micro|edge-impulse-sdk|arm_math|CMSIS-DSP|"
-    r"NPU_Validation|AI_Validation|Middlewares/ST|st_ai_ws|st_ai_output|SystemPerformance|opencv|littlefs|FatFs|wolfssl|nuttx|"
+    r"NPU_Validation|AI_Validation|Middlewares/(?:ST|AI)|st_ai_ws|st_ai_output|SystemPerformance|opencv|littlefs|FatFs|wolfssl|nuttx|"
     r"mtk3bsp2|mtkernel_3|stm32-mw-\w+|Camera_Middleware|ThirdParty|cmsis_\w+|STM32Cube_FW\w*|"
     r"(?:stai|ll_aton|ll_sw)_\w+\.[ch])(?:/|$)",
     re.IGNORECASE,
