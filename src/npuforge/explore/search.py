@@ -1,7 +1,8 @@
 """The loop above the stages: propose choices, run them, keep what nothing else beats.
 
 Choices: operating point, who computes (NPU or CPU), integer network inputs and outputs, which RAM
-activations may use, and how much RAM holds weights that are read most often for their size.
+activations may use, and how much RAM holds weights that are read most often for their size. Image
+sizes are no choice among others, because a smaller image always wins: each has a front of its own.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from npuforge.cost import (
 from npuforge.cost.energy import Energy, Level, network_energy
 from npuforge.cost.explain import prefetch_plan
 from npuforge.cost.neural_art import cost_of_works
+from npuforge.explore.resolution import at_resolution
 from npuforge.graph import Graph
 from npuforge.mapping import map_to_npu
 from npuforge.targets import OperatingPoint, Target
@@ -81,6 +83,7 @@ class Candidate:
         ram: bytes of on-chip RAM: live activations and weights.
         external: bytes of activations in external RAM.
         weights_in_ram: bytes of weights moved to RAM.
+        size: rows and columns of the image it is for; None where the network was left as it is.
     """
 
     choice: Choice
@@ -89,6 +92,7 @@ class Candidate:
     ram: int
     external: int
     weights_in_ram: int
+    size: tuple[int, int] | None = None
 
     @property
     def goals(self) -> tuple[float, float, int]:
@@ -106,7 +110,7 @@ class Exploration:
     """All candidates that were run.
 
     Attributes:
-        front: those that no other beats, fastest first.
+        front: those that no other of their image size beats, fastest first, size by size.
         tried: number of candidates.
     """
 
@@ -124,6 +128,7 @@ def explore(
     calibration: Calibration | None = None,
     max_ms: float | None = None,
     max_ram: int | None = None,
+    sizes: Sequence[tuple[int, int]] = (),
 ) -> Exploration:
     """Run every choice and keep the Pareto front of time, energy and memory.
 
@@ -136,16 +141,26 @@ def explore(
         calibration: constants; default: those that come with npuforge.
         max_ms: leave out what is slower.
         max_ram: leave out what takes more bytes of on-chip RAM.
+        sizes: rows and columns of images to try; default: the network's own.
+
+    Raises:
+        UsageError: CST-008, the network cannot take images of one of the sizes.
     """
     used = calibration or load_calibration()
     wanted = tuple(points) or tuple(target.operating_points.values())
-    found = [
-        candidate
-        for candidate in candidates(graph, target, wanted, release, controller, used)
-        if (max_ms is None or candidate.cost.ms <= max_ms)
-        and (max_ram is None or candidate.ram <= max_ram)
-    ]
-    return Exploration(pareto(found), len(found))
+    front: list[Candidate] = []
+    tried = 0
+    for size in sizes or (None,):
+        network = graph if size is None else at_resolution(graph, *size)
+        found = [
+            replace(candidate, size=size)
+            for candidate in candidates(network, target, wanted, release, controller, used)
+            if (max_ms is None or candidate.cost.ms <= max_ms)
+            and (max_ram is None or candidate.ram <= max_ram)
+        ]
+        front += pareto(found)
+        tried += len(found)
+    return Exploration(tuple(front), tried)
 
 
 def candidates(
