@@ -12,6 +12,7 @@ from npuforge.artefacts.elf import read_elf
 from npuforge.boards import QemuBoard, build_project, find_toolchain
 from npuforge.boards.high_water import MeasuredMemory, measure_high_water, printed_sizes, stack_room
 from npuforge.explore.claims import read_claims
+from npuforge.explore.shortfall import Diagnosis, diagnose_system
 from npuforge.explore.system import plan_description, read_linked
 from npuforge.firmware import capture_order
 from npuforge.memory.check import Disagreement, FileClaims, compare_files
@@ -37,6 +38,15 @@ def fit_system(description: PathLike) -> SystemLayout:
         NpuforgeError: a file cannot be read, a field is wrong, or something does not fit.
     """
     return plan_description(read_system(Path(description)))
+
+
+def shortfalls(description: PathLike) -> tuple[Diagnosis, ...]:
+    """The networks of a description that do not fit on the chip, why, and what would help.
+
+    Raises:
+        NpuforgeError: a file cannot be read, or even the rest of the system does not fit.
+    """
+    return diagnose_system(read_system(Path(description)))
 
 
 def program_ledger(

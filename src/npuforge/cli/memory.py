@@ -48,7 +48,6 @@ def command(
     from npuforge.errors import UsageError
     from npuforge.report.system import (
         check_memory_document,
-        layout_document,
         ledger_document,
         measured_document,
     )
@@ -56,10 +55,7 @@ def command(
     if action is Action.FIT:
         if len(paths) != 1:
             raise UsageError("SYS-004", action=action, want=1, got=len(paths))
-        document = layout_document(api.fit_system(paths[0]))
-        print_json(document) if as_json else _fitted(document)
-        if not document["budget"]["within"]:
-            raise typer.Exit(1)
+        _fit(paths[0], as_json)
         return
     if action is Action.WRITE:
         if len(paths) != 1 or output is None:
@@ -94,6 +90,77 @@ def command(
     ledger = api.program_ledger(paths[0], target, map_file=paths[1] if len(paths) > 1 else None)
     document = ledger_document(ledger)
     print_json(document) if as_json else _ledger(document)
+
+
+def _fit(path: Path, as_json: bool) -> None:
+    """The layout, or why there is none; then networks that leave the chip, with remedies."""
+    from npuforge import api
+    from npuforge.cli.common import print_error, print_json
+    from npuforge.errors import PlanError
+    from npuforge.report.system import diagnosis_document, layout_document
+
+    refused: PlanError | None = None
+    document: dict[str, Any] = {"schema": "npuforge.system/1"}
+    try:
+        document = layout_document(api.fit_system(path))
+    except PlanError as error:
+        refused = error
+    document["error"] = None if refused is None else str(refused)
+    outside = any(
+        line["account"] == "activations" and not on_chip
+        for on_chip, line in _lines_with_place(document)
+    )
+    wanted = outside or (refused is not None and refused.code == "MEM-001")
+    document["shortfalls"] = [diagnosis_document(d) for d in api.shortfalls(path)] if wanted else []
+    if as_json:
+        print_json(document)
+    elif refused is not None:
+        print_error(refused)
+    else:
+        _fitted(document)
+    if not as_json:
+        for entry in document["shortfalls"]:
+            _shortfall(entry)
+    if refused is not None or not document["budget"]["within"]:
+        raise typer.Exit(1)
+
+
+def _lines_with_place(document: dict[str, Any]) -> list[tuple[bool, dict[str, Any]]]:
+    ledger = document.get("ledger", {"pools": [], "lines": []})
+    inside = {pool["name"]: pool["on_chip"] for pool in ledger["pools"]}
+    return [(inside[line["pool"]], line) for line in ledger["lines"]]
+
+
+def _shortfall(entry: dict[str, Any]) -> None:
+    from npuforge.cli.common import console, print_table
+    from npuforge.messages import text
+
+    out = console()
+    out.print(
+        text(
+            "SYS-shortfall", network=entry["network"], missing=entry["missing"],
+            need=entry["need"], capacity=entry["capacity"], step=entry["peak_step"],
+            node=entry["peak_node"],
+        ),
+        markup=False, soft_wrap=True,
+    )  # fmt: skip
+    print_table(
+        f"alive together at step {entry['together_at']}",
+        ("buffer", ">bytes", ">first step", ">last step"),
+        [(b["buffer"], b["bytes"], b["first_step"], b["last_step"]) for b in entry["together"]],
+    )
+    print_table(
+        "what helps",
+        ("remedy", "what", ">on the chip", "fits", ">outside", ">ms", ">ms on chip"),
+        [
+            (
+                r["kind"], r["detail"], r["planned"], "yes" if r["fits"] else "no", r["outside"],
+                "" if r["ms"] is None else f"{r['ms']:.2f}",
+                "" if r["ms_on_chip"] is None else f"{r['ms_on_chip']:.2f}",
+            )
+            for r in entry["remedies"]
+        ],
+    )  # fmt: skip
 
 
 def _fitted(document: dict[str, Any]) -> None:
