@@ -37,12 +37,13 @@ def command(
         print_table(
             f"{len(found.front)} of {found.tried} combinations are beaten by no other",
             (">ms", ">uJ core", ">RAM", ">external", "clock", "backend", "activations",
-             ">weights in RAM", "integer I/O", *(("input",) if size else ())),
+             ">weights in RAM", "integer I/O", "order", *(("input",) if size else ())),
             [
                 (f"{c.cost.ms:.2f}", f"{c.energy.uj:.0f}", human_bytes(c.ram),
                  human_bytes(c.external), c.choice.point.name, c.choice.backend.value,
                  c.choice.spread.value, human_bytes(c.weights_in_ram),
                  "yes" if c.choice.integer_io else "",
+                 "least RAM" if c.choice.reordered else "",
                  *(("x".join(map(str, c.size)),) if c.size else ()))
                 for c in found.front
             ],

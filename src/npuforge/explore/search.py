@@ -1,8 +1,9 @@
 """The loop above the stages: propose choices, run them, keep what nothing else beats.
 
 Choices: operating point, who computes (NPU or CPU), integer network inputs and outputs, which RAM
-activations may use, and how much RAM holds weights that are read most often for their size. Image
-sizes are no choice among others, because a smaller image always wins: each has a front of its own.
+activations may use, how much RAM holds weights that are read most often for their size, and the
+order of the epochs where another one keeps fewer bytes alive. Image sizes are no choice among
+others, because a smaller image always wins: each has a front of its own.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from npuforge.cost import (
 from npuforge.cost.energy import Energy, Level, network_energy
 from npuforge.cost.explain import prefetch_plan
 from npuforge.cost.neural_art import cost_of_works
+from npuforge.cost.residence import least_live_order
 from npuforge.explore.resolution import at_resolution
 from npuforge.graph import Graph
 from npuforge.mapping import map_to_npu
@@ -63,6 +65,7 @@ class Choice:
         integer_io: network inputs and outputs stay integers.
         spread: RAM that activations may use; the rest spills to external RAM.
         weight_share: part of the free RAM that holds weights; 0 to 1.
+        reordered: epochs run in the order that keeps the fewest bytes alive, not in the file's.
     """
 
     point: OperatingPoint
@@ -70,6 +73,7 @@ class Choice:
     integer_io: bool
     spread: Spread
     weight_share: float
+    reordered: bool
 
 
 @dataclass(frozen=True)
@@ -174,11 +178,17 @@ def candidates(
     """Every choice, run; arguments as for `explore`."""
     placed = {io: map_to_npu(graph, integer_io=io).placements for io in (False, True)}
     rules = compiler_rules(release)
-    works = {
+    plain = {
         (Backend.NPU, False): epoch_works(graph, placed[False], rules),
         (Backend.NPU, True): epoch_works(graph, placed[True], rules),
         (Backend.CPU, True): epoch_works(graph, _on_cpu(placed[True]), rules),
     }
+    works: dict[tuple[Backend, bool, bool], tuple[EpochWork, ...]] = {}
+    for (backend, integer_io), own in plain.items():
+        works[backend, integer_io, False] = own
+        other = least_live_order(graph, own)
+        if other != own:
+            works[backend, integer_io, True] = other
     near, internal = activation_limits(target)
     limits = {Spread.NPU_RAM: near, Spread.ON_CHIP: internal}
     where = {
@@ -187,11 +197,12 @@ def candidates(
         for spread, limit in limits.items()
     }
     for choice in _choices(points):
-        key = (choice.backend, choice.integer_io)
-        yield _run(
-            choice, works[key], where[key, choice.spread], limits[choice.spread], internal,
-            release, controller, calibration,
-        )  # fmt: skip
+        key = (choice.backend, choice.integer_io, choice.reordered)
+        if key in works:
+            yield _run(
+                choice, works[key], where[key, choice.spread], limits[choice.spread], internal,
+                release, controller, calibration,
+            )  # fmt: skip
 
 
 def pareto(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -207,12 +218,12 @@ def pareto(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
 
 
 def _choices(points: Sequence[OperatingPoint]) -> Iterator[Choice]:
-    for point, integer_io, spread, share in itertools.product(
-        points, (False, True), Spread, WEIGHT_SHARES
+    for point, integer_io, spread, share, reordered in itertools.product(
+        points, (False, True), Spread, WEIGHT_SHARES, (False, True)
     ):
-        yield Choice(point, Backend.NPU, integer_io, spread, share)
-    for point in points:
-        yield Choice(point, Backend.CPU, True, Spread.ON_CHIP, 0.0)
+        yield Choice(point, Backend.NPU, integer_io, spread, share, reordered)
+    for point, reordered in itertools.product(points, (False, True)):
+        yield Choice(point, Backend.CPU, True, Spread.ON_CHIP, 0.0, reordered)
 
 
 def _on_cpu(placements: Sequence[NpuPlacement]) -> tuple[NpuPlacement, ...]:
