@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from npuforge.artefacts.elf import read_elf
 from npuforge.boards import QemuBoard, build_project, find_toolchain
 from npuforge.boards.high_water import MeasuredMemory, measure_high_water, printed_sizes, stack_room
+from npuforge.errors import UsageError
 from npuforge.explore.claims import read_claims
 from npuforge.explore.shortfall import Diagnosis, diagnose_system
 from npuforge.explore.system import plan_description, read_linked
@@ -22,7 +23,8 @@ from npuforge.memory.ledger import Ledger
 from npuforge.memory.linker import STACK_BYTES
 from npuforge.memory.system import read_system
 from npuforge.memory.writers.files import layout_files
-from npuforge.report import check_writable, write_file
+from npuforge.report import check_writable, memory_document, write_file
+from npuforge.report.memory_map import memory_page, memory_svg
 from npuforge.targets import load_target
 
 PathLike = str | os.PathLike[str]
@@ -47,6 +49,32 @@ def shortfalls(description: PathLike) -> tuple[Diagnosis, ...]:
         NpuforgeError: a file cannot be read, or even the rest of the system does not fit.
     """
     return diagnose_system(read_system(Path(description)))
+
+
+def draw_memory(model: PathLike, target: str, output: PathLike, *, force: bool = False) -> Path:
+    """Draw which buffer of a model lies where at which step.
+
+    Args:
+        model: TFLite or ONNX file.
+        target: board the plan is made for.
+        output: file to write: .svg for a picture, .html for a page with a cursor.
+        force: replace an existing file.
+
+    Raises:
+        NpuforgeError: the model cannot be used, or the file not written.
+    """
+    from npuforge import api
+
+    path = Path(output)
+    draw = {".svg": memory_svg, ".html": memory_page}.get(path.suffix.lower())
+    if draw is None:
+        raise UsageError("SYS-051", path=path)
+    check_writable(path, replace=force)
+    planned, board = api.analyze_model(model, target)
+    document = memory_document(planned.schedule, planned.plan)
+    nodes = [step.node for step in planned.schedule.steps]
+    write_file(path, draw(document, nodes, f"{planned.graph.name} on {board.name}").encode())
+    return path
 
 
 def program_ledger(

@@ -15,6 +15,7 @@ class Action(StrEnum):
     CHECK = "check"
     FIT = "fit"
     LEDGER = "ledger"
+    MAP = "map"
     MEASURE = "measure"
     WRITE = "write"
 
@@ -24,21 +25,23 @@ def command(
         help="fit: does the system of a description fit, and where does everything lie; write: the "
         "files that follow from it; check: do files that describe memory agree; ledger: every byte "
         "of a linked program; measure: build a model's firmware, account for it, run it in the "
-        "emulator."
+        "emulator; map: draw a model's plan over time."
     ),
     paths: list[Path] = typer.Argument(
         help="fit, write: the description (TOML); ledger: the ELF, and its map if elsewhere; "
-        "measure: a model; check: linker scripts, ELF, map, .mpool, c_info.json, nf_mpu.c, "
+        "measure, map: a model; check: linker scripts, ELF, map, .mpool, c_info.json, nf_mpu.c, "
         "descriptions."
     ),
     target: str = typer.Option(
         "mps3-an547",
         "--target",
         "-t",
-        help="ledger: machine the program was linked for; measure: board (both: mps3-an547 when "
+        help="ledger: machine the program was linked for; measure, map: board (mps3-an547 when "
         "left out); check: board whose memory everything must lie in.",
     ),
-    output: Path | None = typer.Option(None, "--output", "-o", help="write: folder for the files."),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="write: folder for the files; map: .svg or .html file."
+    ),
     force: bool = typer.Option(False, "--force", help="Replace existing files."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
 ) -> None:
@@ -75,6 +78,14 @@ def command(
             raise typer.Exit(1)
         return
     target = target or "mps3-an547"
+    if action is Action.MAP:
+        if len(paths) != 1 or output is None:
+            raise UsageError("SYS-004", action=action, want="1 (and --output)", got=len(paths))
+        drawn = str(api.draw_memory(paths[0], target, output, force=force))
+        print_json({"schema": "npuforge.memory-map/1", "file": drawn}) if as_json else (
+            console().print(drawn, markup=False, soft_wrap=True)
+        )
+        return
     if action is Action.MEASURE:
         if len(paths) != 1:
             raise UsageError("SYS-004", action=action, want=1, got=len(paths))
