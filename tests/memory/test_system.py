@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,15 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npuforge import api
 from npuforge.errors import PlanError, UsageError
 from npuforge.explore.system import plan_description
 from npuforge.importers import load_model
-from npuforge.lowering import lower
+from npuforge.lowering import BufferKind, lower
 from npuforge.mapping import map_graph
 from npuforge.memory.layout import budget, layout_ledger, layout_system
+from npuforge.memory.linker import linker_script
 from npuforge.memory.stages import Pipeline, Stage
 from npuforge.memory.system import Account, SystemDescription, parse_system, read_system
 from npuforge.memory.verify_system import verify_layout
+from npuforge.memory.writers.files import layout_files
 from npuforge.targets import Target, load_target
 
 ROOT = Path(__file__).parents[2]
@@ -271,6 +276,68 @@ def test_verifier_finds_faults(example: Callable[[str], Path]) -> None:
     arena = next(b for b in layout.blocks if b.account is Account.ACTIVATIONS)
     assert "no block of activations" in rule(arena.name, address=arena.address + 32)
     assert "multiple of 32" in rule(arena.name, address=arena.address + 8)
+
+
+def test_alignment_of_a_linux_class_part(example: Callable[[str], Path]) -> None:
+    """Weights on 128 bytes, activations on 64: target data, applied and verified."""
+    target = load_target("linux-npu-generic")
+    nets = networks(target, example, "image_classification", "keyword_spotting")
+    made = parse_system(
+        {
+            "schema": 1,
+            "target": target.name,
+            "models": [{"file": name, "arena": "own"} for name, _ in nets],
+            "buffers": [{"name": "ring", "bytes": 65}],
+        },
+        Path("s"),
+    )
+    layout = layout_system(made, target, nets)
+    verify_layout(layout)
+    for network in layout.networks:
+        for name, buffer in network.schedule.buffers.items():
+            wanted = 128 if buffer.kind is BufferKind.CONSTANT else 64
+            assert network.plan.address(name) % wanted == 0, name
+    assert layout.block("ring").nbytes == 128
+    weights = next(block for block in layout.blocks if block.account is Account.WEIGHTS)
+    moved = tuple(
+        replace(block, address=block.address + 64) if block is weights else block
+        for block in layout.blocks
+    )
+    with pytest.raises(PlanError, match="multiple of 128"):
+        verify_layout(replace(layout, blocks=moved))
+    with pytest.raises(UsageError) as caught:
+        layout_files(layout)
+    assert caught.value.code == "SYS-055"
+
+
+@pytest.mark.skipif(
+    shutil.which("arm-none-eabi-gcc") is None, reason="arm-none-eabi-gcc is not on the PATH"
+)
+def test_code_from_a_linked_program(tmp_path: Path) -> None:
+    """`[linked]` takes the place of `[code]`: its bytes are those of the ELF's ledger."""
+    (tmp_path / "a.c").write_text(
+        "int d[20] = {1}; char z[100]; const int c[30] = {2};\n"
+        "__attribute__((used)) void Reset_Handler(void) { d[0] += c[d[1]] + z[d[2]]; }\n"
+    )
+    script = linker_script([], load_target("mps3-an547"), "t")
+    (tmp_path / "l.ld").write_text(script)
+    subprocess.run(
+        ["arm-none-eabi-gcc", "-mcpu=cortex-m55", "-nostdlib", "-nostartfiles", "a.c", "-Tl.ld",
+         "-Wl,-Map=a.map", "-Wl,--no-warn-rwx-segments", "-o", "a.elf"],
+        cwd=tmp_path, check=True, timeout=60,
+    )  # fmt: skip
+    (tmp_path / "s.toml").write_text(
+        'schema = 1\ntarget = "mps3-an547"\n[linked]\nelf = "a.elf"\nmap = "a.map"\n'
+    )
+    layout = plan_description(read_system(tmp_path / "s.toml"))
+    verify_layout(layout)
+    sums = api.program_ledger(tmp_path / "a.elf", "mps3-an547", stack=0).by_account()
+    stored = 80  # the initial values of d, which lie in the code's memory too
+    assert layout.block("code").nbytes == sums[Account.CODE] > 0
+    assert layout.block("read-only data").nbytes == sums[Account.READ_ONLY]
+    assert sums[Account.READ_ONLY] >= 120 + stored
+    assert layout.block("static data").nbytes >= stored + 100
+    assert layout.block("static data").address == 0x20000000
 
 
 ITEM = st.fixed_dictionaries(

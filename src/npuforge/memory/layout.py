@@ -144,7 +144,7 @@ def layout_system(
         known = ", ".join(entry.name for entry in target.boots) or "none"
         raise _refuse(description, "boot", f"{target.name} has {known}") from None
     rooms = _Rooms(target, boot)
-    blocks = list(_program(description, boot, rooms, linked))
+    blocks = list(_program(description, boot, rooms, linked)) if boot.code else []
     first = [item for item in description.items if item.pool]
     for item in first:
         if item.pool not in {pool.name for pool in target.pools}:

@@ -152,10 +152,14 @@ class Target:
         return tuple(pool for pool in self.pools if pool.use is use)
 
     def boot(self, name: str = "") -> Boot:
-        """A way to boot by name, the usual one for ""; KeyError when there is none."""
+        """A way to boot by name, the usual one for ""; KeyError when there is none.
+
+        Without any, code and data take the first two system pools; a target without those (the
+        part of Linux that an NPU shares) has no program to place, and the names are empty.
+        """
         if not self.boots and not name:
-            system = self.pools_for(Use.SYSTEM)
-            return Boot("direct", system[0].name, (system[min(1, len(system) - 1)].name,))
+            names = [pool.name for pool in self.pools_for(Use.SYSTEM)] or [""]
+            return Boot("direct", names[0], (names[min(1, len(names) - 1)],))
         for boot in self.boots:
             if name in ("", boot.name):
                 return boot

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from npuforge.errors import UsageError
 from npuforge.memory.layout import SystemLayout
 from npuforge.memory.writers.link_script import system_linker_script
 from npuforge.memory.writers.mpool import mpool_file, profile_file
@@ -14,8 +15,11 @@ def layout_files(layout: SystemLayout) -> Mapping[str, bytes]:
     """Linker script, memory protection and, where there is a Neural-ART, its pools, by file name.
 
     Raises:
+        UsageError: the target runs no program of its own, so nothing can be linked for it.
         PlanError: the memory protection unit cannot express the layout.
     """
+    if not layout.boot.code:
+        raise UsageError("SYS-055", target=layout.target.name)
     title = layout.description.name
     files = {
         "link.ld": system_linker_script(layout, title).encode(),
