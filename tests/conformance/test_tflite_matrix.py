@@ -42,6 +42,7 @@ LITE_GAPS: set[tuple[str, str | None, str | None]] = {
     ("ceil", F32, None),
     ("round", F32, None),
     ("quantize", I16, U8),
+    ("squared_difference", I16, None),
 }
 # the same for tflite-micro, beside uint8, which it has dropped nearly everywhere
 MICRO_GAPS: set[tuple[str, str | None, str | None]] = {
