@@ -84,6 +84,7 @@ check_memory = api_memory.check_memory
 measure_memory = api_memory.measure_memory
 program_ledger = api_memory.program_ledger
 draw_memory = api_memory.draw_memory
+export_plan = api_memory.export_plan
 shortfalls = api_memory.shortfalls
 write_system = api_memory.write_system
 explain_finding = api_doctor.explain_finding

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from npuforge.artefacts.elf import read_elf
+from npuforge.artefacts.minimalloc import write_minimalloc
 from npuforge.boards import QemuBoard, build_project, find_toolchain
 from npuforge.boards.high_water import MeasuredMemory, measure_high_water, printed_sizes, stack_room
 from npuforge.errors import UsageError
@@ -21,8 +22,10 @@ from npuforge.memory.gap import peak_breakdown
 from npuforge.memory.layout import SystemLayout
 from npuforge.memory.ledger import Ledger
 from npuforge.memory.linker import STACK_BYTES
+from npuforge.memory.shortfall import minimalloc_rows
 from npuforge.memory.system import read_system
 from npuforge.memory.writers.files import layout_files
+from npuforge.memory.writers.tflm import offline_file
 from npuforge.report import check_writable, memory_document, write_file
 from npuforge.report.memory_map import memory_page, memory_svg
 from npuforge.targets import load_target
@@ -74,6 +77,35 @@ def draw_memory(model: PathLike, target: str, output: PathLike, *, force: bool =
     document = memory_document(planned.schedule, planned.plan)
     nodes = [step.node for step in planned.schedule.steps]
     write_file(path, draw(document, nodes, f"{planned.graph.name} on {board.name}").encode())
+    return path
+
+
+def export_plan(model: PathLike, target: str, output: PathLike, *, force: bool = False) -> Path:
+    """Write a model's plan for another tool.
+
+    Args:
+        model: TFLite or ONNX file.
+        target: board the plan is made for.
+        output: .tflite for a file of the network that carries the plan as tflite-micro's offline
+            memory plan, .csv for lifetimes, sizes and offsets in MiniMalloc's format.
+        force: replace an existing file.
+
+    Raises:
+        NpuforgeError: the model cannot be used or expressed, or the file not written.
+    """
+    from npuforge import api
+
+    path = Path(output)
+    suffix = path.suffix.lower()
+    if suffix not in (".tflite", ".csv"):
+        raise UsageError("SYS-054", path=path)
+    check_writable(path, replace=force)
+    planned, _ = api.analyze_model(model, target)
+    if suffix == ".csv":
+        content = write_minimalloc(minimalloc_rows(planned.schedule, planned.plan)).encode()
+    else:
+        content = offline_file(planned.graph, planned.schedule, planned.plan)
+    write_file(path, content)
     return path
 
 

@@ -13,6 +13,7 @@ class Action(StrEnum):
     """What to do with the files."""
 
     CHECK = "check"
+    EXPORT = "export"
     FIT = "fit"
     LEDGER = "ledger"
     MAP = "map"
@@ -25,22 +26,26 @@ def command(
         help="fit: does the system of a description fit, and where does everything lie; write: the "
         "files that follow from it; check: do files that describe memory agree; ledger: every byte "
         "of a linked program; measure: build a model's firmware, account for it, run it in the "
-        "emulator; map: draw a model's plan over time."
+        "emulator; map: draw a model's plan over time; export: a model's plan for "
+        "tflite-micro (.tflite) or MiniMalloc (.csv)."
     ),
     paths: list[Path] = typer.Argument(
         help="fit, write: the description (TOML); ledger: the ELF, and its map if elsewhere; "
-        "measure, map: a model; check: linker scripts, ELF, map, .mpool, c_info.json, nf_mpu.c, "
-        "descriptions."
+        "measure, map, export: a model; check: linker scripts, ELF, map, .mpool, c_info.json, "
+        "nf_mpu.c, descriptions."
     ),
     target: str = typer.Option(
         "mps3-an547",
         "--target",
         "-t",
-        help="ledger: machine the program was linked for; measure, map: board (mps3-an547 when "
-        "left out); check: board whose memory everything must lie in.",
+        help="ledger: machine the program was linked for; measure, map, export: board (mps3-an547 "
+        "when left out); check: board whose memory everything must lie in.",
     ),
     output: Path | None = typer.Option(
-        None, "--output", "-o", help="write: folder for the files; map: .svg or .html file."
+        None,
+        "--output",
+        "-o",
+        help="write: folder for the files; map: .svg or .html file; export: .tflite or .csv file.",
     ),
     force: bool = typer.Option(False, "--force", help="Replace existing files."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
@@ -78,11 +83,12 @@ def command(
             raise typer.Exit(1)
         return
     target = target or "mps3-an547"
-    if action is Action.MAP:
+    if action in (Action.MAP, Action.EXPORT):
         if len(paths) != 1 or output is None:
             raise UsageError("SYS-004", action=action, want="1 (and --output)", got=len(paths))
-        drawn = str(api.draw_memory(paths[0], target, output, force=force))
-        print_json({"schema": "npuforge.memory-map/1", "file": drawn}) if as_json else (
+        make = api.draw_memory if action is Action.MAP else api.export_plan
+        drawn = str(make(paths[0], target, output, force=force))
+        print_json({"schema": f"npuforge.memory-{action}/1", "file": drawn}) if as_json else (
             console().print(drawn, markup=False, soft_wrap=True)
         )
         return

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from npuforge.artefacts.minimalloc import BufferRow
 from npuforge.lowering import Schedule
-from npuforge.memory.plan import aligned
+from npuforge.memory.plan import Plan, aligned
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,23 @@ def buffers_alive(schedule: Schedule) -> tuple[Alive, ...]:
         )
         for buffer in schedule.activations
     )
+
+
+def minimalloc_rows(schedule: Schedule, plan: Plan | None = None) -> tuple[BufferRow, ...]:
+    """Lifetimes and padded sizes in the terms of MiniMalloc's files, times from 0.
+
+    Args:
+        schedule: the network.
+        plan: gives offsets, counted from the lowest region; None leaves them out.
+    """
+    base = min((region.base for region in plan.regions), default=0) if plan else 0
+    return tuple(
+        BufferRow(
+            buffer.name, buffer.first + 1, buffer.last + 2, buffer.nbytes,
+            plan.address(buffer.name) - base if plan else None,
+        )
+        for buffer in buffers_alive(schedule)
+    )  # fmt: skip
 
 
 def find_shortfall(schedule: Schedule, capacity: int) -> Shortfall:
