@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from npuforge.boards.high_water import MeasuredMemory
+from npuforge.explore.shortfall import Diagnosis
 from npuforge.memory.check import Claim, Disagreement, FileClaims
 from npuforge.memory.layout import SystemLayout, budget, layout_ledger
 from npuforge.memory.ledger import Ledger
@@ -39,6 +40,7 @@ def ledger_document(ledger: Ledger) -> Document:
                 "bytes": pool.size,
                 "used": pool.used,
                 "free": pool.free,
+                "on_chip": pool.on_chip,
             }
             for pool in ledger.pools
         ],
@@ -176,5 +178,35 @@ def check_memory_document(
                 "text": disagreement_text(found),
             }
             for found in disagreements
+        ],
+    }
+
+
+def diagnosis_document(found: Diagnosis) -> Document:
+    """Why a network does not fit on the chip, and every remedy with its effect."""
+    short = found.shortfall
+    return {
+        "network": found.network,
+        "capacity": short.capacity,
+        "need": short.need,
+        "missing": short.missing,
+        "peak_step": short.step,
+        "peak_node": short.node,
+        "together_at": short.at,
+        "together": [
+            {"buffer": b.name, "bytes": b.nbytes, "first_step": b.first, "last_step": b.last}
+            for b in short.together
+        ],
+        "remedies": [
+            {
+                "kind": r.kind,
+                "detail": r.detail,
+                "planned": r.planned,
+                "fits": r.fits,
+                "outside": r.outside,
+                "ms": r.ms,
+                "ms_on_chip": r.before_ms,
+            }
+            for r in found.remedies
         ],
     }
