@@ -168,6 +168,8 @@ def run_case(family: str, data: st.DataObject, taken: dict[str, int]) -> None:
     check(graph, ours, truth, "tflite-micro")
 
 
+# one of this family's three types is tflite-micro's alone
+OFTEN_REFUSED_BY_LITE = {"squared_difference"}
 # families whose every layer tflite-micro refuses
 NOT_IN_MICRO = {"tile"}
 
@@ -183,7 +185,7 @@ def test_family(family: str) -> None:
         run_case(family, data, taken)
 
     cases()
-    assert taken["LiteRT"] >= CASES * 0.6, taken
+    assert taken["LiteRT"] >= CASES * (0.4 if family in OFTEN_REFUSED_BY_LITE else 0.6), taken
     assert taken["tflite-micro"] >= (0 if family in NOT_IN_MICRO else CASES * 0.2), taken
 
 
