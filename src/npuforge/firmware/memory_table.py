@@ -1,4 +1,4 @@
-"""The board's memories as the runtime sees them: a table of pools with what the plan leaves free."""
+"""The board's memories for the runtime: a table of pools with what the plan leaves free."""
 
 from __future__ import annotations
 
