@@ -39,6 +39,11 @@ def runtime_folder() -> Path:
     return Path(_native.__file__).parent / "runtime"
 
 
+def template_files(folder: str, source: str) -> dict[str, bytes]:
+    """Files that are the same in every project: those of one template folder, put into `folder`."""
+    return {f"{folder}/{p.name}": p.read_bytes() for p in sorted((_TEMPLATES / source).iterdir())}
+
+
 def project_files(
     networks: Sequence[Network], answers: Sequence[KnownAnswer], machine: Target, title: str
 ) -> dict[str, bytes]:
@@ -78,8 +83,7 @@ def project_files(
             for name in names
         )
     for folder, source in (("board", machine.name), ("app", "app"), ("cmake", "cmake")):
-        for path in sorted((_TEMPLATES / source).iterdir()):
-            files[f"{folder}/{path.name}"] = path.read_bytes()
+        files.update(template_files(folder, source))
     runtime = runtime_folder()
     for path in sorted(runtime.rglob("*.[ch]")):
         files[f"runtime/{path.relative_to(runtime).as_posix()}"] = path.read_bytes()
