@@ -32,8 +32,8 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> str:
     subprocess.run(strict, check=True)
     subprocess.run(
         [
-            *"gcc -std=gnu11 -Wall -Wextra -Werror -g -O1".split(),
-            *"-fsanitize=address,undefined -fno-sanitize-recover=all".split(),
+            *["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1"],
+            *["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
             f"-I{RUNTIME / 'include'}",
             str(Path(__file__).with_name("check_runtime.c")),
             *sources,
@@ -97,8 +97,8 @@ def test_code_size_on_cortex_m55(tmp_path: Path) -> None:
         target = tmp_path / f"{name}.o"
         subprocess.run(
             [
-                *"arm-none-eabi-gcc -mcpu=cortex-m55 -mthumb -mfloat-abi=hard -Os".split(),
-                *"-ffunction-sections -fdata-sections -c".split(),
+                *["arm-none-eabi-gcc", "-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard", "-Os"],
+                *["-ffunction-sections", "-fdata-sections", "-c"],
                 f"-I{RUNTIME / 'include'}",
                 str(RUNTIME / "src" / f"{name}.c"),
                 "-o",
