@@ -224,13 +224,18 @@ class _Rooms:
 
     def left(self) -> Target:
         """The target with what is free of its pools."""
-        pools = []
-        for pool in self.target.pools:
-            start, end = self.free[pool.name]
-            base = aligned(start, self.target.buffer_alignment)
-            if end > base:
-                pools.append(replace(pool, base=base, size=end - base))
-        return replace(self.target, pools=tuple(pools))
+        return remaining(self.target, self.free)
+
+
+def remaining(target: Target, free: Mapping[str, tuple[int, int]]) -> Target:
+    """A target whose pools are what is free of them; pools without anything are left out."""
+    pools = []
+    for pool in target.pools:
+        start, end = free[pool.name]
+        base = aligned(start, target.buffer_alignment)
+        if end > base:
+            pools.append(replace(pool, base=base, size=end - base))
+    return replace(target, pools=tuple(pools))
 
 
 def _program(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from npuforge.boards.high_water import MeasuredMemory
+from npuforge.explore.shortfall import Diagnosis
+from npuforge.memory.check import Claim, Disagreement, FileClaims
 from npuforge.memory.layout import SystemLayout, budget, layout_ledger
 from npuforge.memory.ledger import Ledger
 from npuforge.memory.system import Account
+from npuforge.messages import text
 
 Document = dict[str, Any]
 
@@ -36,6 +40,7 @@ def ledger_document(ledger: Ledger) -> Document:
                 "bytes": pool.size,
                 "used": pool.used,
                 "free": pool.free,
+                "on_chip": pool.on_chip,
             }
             for pool in ledger.pools
         ],
@@ -135,4 +140,73 @@ def measured_document(found: MeasuredMemory) -> Document:
         ],
         "sizes": [sizes.text, sizes.data, sizes.bss],
         "exact": found.exact,
+    }
+
+
+def disagreement_text(found: Disagreement) -> str:
+    """A disagreement in one sentence with files and addresses."""
+    one, other = found.one, found.other
+    return text(
+        f"SYS-{found.conflict.value.replace(' ', '-')}",
+        a=one.name, file_a=one.file, start_a=f"{one.start:#010x}",
+        b=other.name if other else "", file_b=other.file if other else "",
+        start_b=f"{other.start:#010x}" if other else "",
+        start=f"{found.start:#010x}", end=f"{found.end:#010x}",
+    )  # fmt: skip
+
+
+def check_memory_document(
+    files: Sequence[FileClaims], disagreements: Sequence[Disagreement]
+) -> Document:
+    """The files and every disagreement, with both claims."""
+
+    def claim(entry: Claim | None) -> Document | None:
+        if entry is None:
+            return None
+        return {"file": entry.file, "name": entry.name, "start": entry.start, "end": entry.end}
+
+    return {
+        "schema": "npuforge.memory-check/1",
+        "files": [{"file": f.file, "claims": len(f.claims)} for f in files],
+        "disagreements": [
+            {
+                "conflict": str(found.conflict),
+                "one": claim(found.one),
+                "other": claim(found.other),
+                "start": found.start,
+                "end": found.end,
+                "text": disagreement_text(found),
+            }
+            for found in disagreements
+        ],
+    }
+
+
+def diagnosis_document(found: Diagnosis) -> Document:
+    """Why a network does not fit on the chip, and every remedy with its effect."""
+    short = found.shortfall
+    return {
+        "network": found.network,
+        "capacity": short.capacity,
+        "need": short.need,
+        "missing": short.missing,
+        "peak_step": short.step,
+        "peak_node": short.node,
+        "together_at": short.at,
+        "together": [
+            {"buffer": b.name, "bytes": b.nbytes, "first_step": b.first, "last_step": b.last}
+            for b in short.together
+        ],
+        "remedies": [
+            {
+                "kind": r.kind,
+                "detail": r.detail,
+                "planned": r.planned,
+                "fits": r.fits,
+                "outside": r.outside,
+                "ms": r.ms,
+                "ms_on_chip": r.before_ms,
+            }
+            for r in found.remedies
+        ],
     }
