@@ -102,10 +102,18 @@ class VirtualBoard:
         """Run inferences with random buffers, evictions and delays."""
         rows = self._start(seed, inferences, "none").splitlines()
         words = rows[-1].split()
-        numbers = [int(word) for word in words[1::2]]
-        low, high = interval(numbers[0], inferences)
+        failures, cleans, cleaned, invalidates, invalidated = map(int, words[1::2])
+        low, high = interval(failures, inferences)
         return StressResult(
-            inferences, numbers[0], low, high, *numbers[1:], rows[0] if len(rows) > 1 else ""
+            inferences=inferences,
+            failures=failures,
+            low=low,
+            high=high,
+            cleans=cleans,
+            cleaned=cleaned,
+            invalidates=invalidates,
+            invalidated=invalidated,
+            first=rows[0] if len(rows) > 1 else "",
         )
 
     def inject(self, trials: int, fault: str = "all", seed: int = 1) -> tuple[FaultResult, ...]:
