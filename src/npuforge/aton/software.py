@@ -13,17 +13,14 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from npuforge.aton.compiled import Buffer, Operand, Work
+from npuforge.aton.compiled import Operand, Work
+from npuforge.aton.moves import MOVERS, moves_of, refuse
 from npuforge.aton.streams import Memory
 from npuforge.errors import ModelError
 from npuforge.graph import CoordinateMode
-from npuforge.numerics.neural_art.pointwise import interpolated, resize_coordinates
+from npuforge.numerics.neural_art.pointwise import Taps, interpolated, resize_coordinates, taps
 
 Reals = NDArray[np.float64]
-
-
-def _refuse(epoch: int, work: Work, reason: str) -> ModelError:
-    return ModelError("ATN-013", epoch=epoch, node=work.node, kind=work.kind, reason=reason)
 
 
 class _Bench:
@@ -35,12 +32,12 @@ class _Bench:
     def operand(self, role: str) -> Operand:
         found = self.work.operands.get(role)
         if found is None:
-            raise _refuse(self.epoch, self.work, f"no operand {role}")
+            raise refuse(self.epoch, self.work, f"no operand {role}")
         return found
 
     def span(self, item: Operand, size: int) -> int:
         if min(item.shape) < 1 or min(item.strides) < 0:
-            raise _refuse(self.epoch, self.work, f"shape {item.shape}, strides {item.strides}")
+            raise refuse(self.epoch, self.work, f"shape {item.shape}, strides {item.strides}")
         reach = sum((n - 1) * step for n, step in zip(item.shape, item.strides, strict=True))
         return reach + size
 
@@ -74,7 +71,7 @@ class _Bench:
         kind = self.kind_of(item, real)
         view = self.view(item, kind)
         if values.size != view.size:
-            raise _refuse(self.epoch, self.work, f"{values.size} values for {view.shape}")
+            raise refuse(self.epoch, self.work, f"{values.size} values for {view.shape}")
         view[...] = values.reshape(view.shape).astype(kind)
         self.memory.mark(item.address, self.span(item, kind.itemsize))
 
@@ -113,7 +110,7 @@ def _quantise(bench: _Bench) -> None:
 
 def _softmax(bench: _Bench) -> None:
     integer = "is" in bench.work.operands
-    axis = {1: 3, 2: 1, 3: 2}.get(int(float(_option(bench, "axis", 3))), 2)
+    axis = softmax_axis(bench.work)
     values = bench.read("input", real=not integer)
     if integer:
         values = (values - bench.whole("izp")[0]) * bench.real("is")[0]
@@ -125,9 +122,15 @@ def _softmax(bench: _Bench) -> None:
         bench.write("output", shares, real=True)
 
 
-def _option(bench: _Bench, name: str, default: float) -> float:
-    value = bench.work.options.get(name, default)
+def option(work: Work, name: str, default: float) -> float:
+    """A number among the options of an operator."""
+    value = work.options.get(name, default)
     return float(value) if isinstance(value, int | float) else default
+
+
+def softmax_axis(work: Work) -> int:
+    """Axis of (batch, height, width, channels) a softmax sums over."""
+    return {1: 3, 2: 1, 3: 2}.get(int(option(work, "axis", 3)), 2)
 
 
 _COORDINATES = {
@@ -136,31 +139,39 @@ _COORDINATES = {
     "ASYMMETRIC": CoordinateMode.ASYMMETRIC,
     "PYTORCH_HALF_PIXEL": CoordinateMode.PYTORCH_HALF_PIXEL,
 }
+_NEAREST: dict[str, Callable[[Reals], Reals]] = {
+    "FLOOR": np.floor,
+    "CEIL": np.ceil,
+    "ROUND_PREFER_FLOOR": lambda v: np.ceil(v - 0.5),
+    "ROUND_PREFER_CEIL": lambda v: np.floor(v + 0.5),
+}
 
 
-def _along(bench: _Bench, x: Reals, axis: int, made: int) -> Reals:
-    """One axis resized."""
-    size = x.shape[axis]
-    named = str(bench.work.options.get("coord_transf_mode", "HALF_PIXEL"))
+def resize_taps(epoch: int, work: Work, size: int, made: int) -> Taps:
+    """For each output position of one axis the two input positions and the second one's part.
+
+    Args:
+        epoch: for errors.
+        work: the resize.
+        size: input positions.
+        made: output positions.
+
+    Raises:
+        ModelError: ATN-013 a mode that is not modelled.
+    """
+    named = str(work.options.get("coord_transf_mode", "HALF_PIXEL"))
     if named not in _COORDINATES:
-        raise _refuse(bench.epoch, bench.work, f"coordinates {named}")
+        raise refuse(epoch, work, f"coordinates {named}")
     place = resize_coordinates(_COORDINATES[named], size, made)
-    mode = str(bench.work.options.get("mode", "RESIZE_LINEAR"))
+    mode = str(work.options.get("mode", "RESIZE_LINEAR"))
     if mode.endswith("NEAREST"):
-        kind = str(bench.work.options.get("nearest_mode", "FLOOR"))
-        rules: dict[str, Callable[[Reals], Reals]] = {
-            "FLOOR": np.floor,
-            "CEIL": np.ceil,
-            "ROUND_PREFER_FLOOR": lambda v: np.ceil(v - 0.5),
-            "ROUND_PREFER_CEIL": lambda v: np.floor(v + 0.5),
-        }
-        if kind not in rules:
-            raise _refuse(bench.epoch, bench.work, f"nearest mode {kind}")
-        nearest = np.clip(rules[kind](place), 0, size - 1).astype(np.int64)
-        return np.take(x, nearest, axis=axis)
-    if not mode.endswith("LINEAR"):
-        raise _refuse(bench.epoch, bench.work, f"mode {mode}")
-    return interpolated(x, axis, place)
+        kind = str(work.options.get("nearest_mode", "FLOOR"))
+        if kind not in _NEAREST:
+            raise refuse(epoch, work, f"nearest mode {kind}")
+        place = _NEAREST[kind](place)
+    elif not mode.endswith("LINEAR"):
+        raise refuse(epoch, work, f"mode {mode}")
+    return taps(size, place)
 
 
 def _resize(bench: _Bench) -> None:
@@ -169,15 +180,18 @@ def _resize(bench: _Bench) -> None:
     if integer:
         x = (x - bench.whole("izp")[0]) * bench.real("is")[0]
     wanted = bench.operand("output").shape
-    x = _along(bench, _along(bench, x, 1, wanted[1]), 2, wanted[2])
+    for axis in (1, 2):
+        found = resize_taps(bench.epoch, bench.work, x.shape[axis], wanted[axis])
+        x = interpolated(x, axis, found)
     if integer:
         bench.write("output", bench.quantised(x, "output", "os", "ozp"), real=False)
     else:
         bench.write("output", x, real=True)
 
 
-def _listed(bench: _Bench, name: str, count: int, default: int) -> tuple[int, ...]:
-    value = bench.work.options.get(name)
+def listed(work: Work, name: str, count: int, default: int) -> tuple[int, ...]:
+    """A list among the options of an operator; all `default` where it has none of that length."""
+    value = work.options.get(name)
     if isinstance(value, tuple) and len(value) == count:
         return value
     return (default,) * count
@@ -186,21 +200,21 @@ def _listed(bench: _Bench, name: str, count: int, default: int) -> tuple[int, ..
 def _convolve(bench: _Bench) -> None:
     """Integer convolution: exact sums, one rounding to output steps."""
     if "is" not in bench.work.operands:
-        raise _refuse(bench.epoch, bench.work, "float convolution")
+        raise refuse(bench.epoch, bench.work, "float convolution")
     x = bench.read("input", real=False) - bench.whole("izp")[0]
     weights = bench.read("weights", real=False)
     zero = bench.whole("wzp")
     weights = weights - (zero.reshape(-1, 1, 1, 1) if zero.size == len(weights) else zero[0])
-    top, left, bottom, right = _listed(bench, "pads", 4, 0)
-    down, across = _listed(bench, "strides", 2, 1)
-    groups = int(_option(bench, "ngroup", 1))
-    if _listed(bench, "dilations", 2, 1) != (1, 1) or len(x) != 1:
-        raise _refuse(bench.epoch, bench.work, "dilation or several images")
+    top, left, bottom, right = listed(bench.work, "pads", 4, 0)
+    down, across = listed(bench.work, "strides", 2, 1)
+    groups = int(option(bench.work, "ngroup", 1))
+    if listed(bench.work, "dilations", 2, 1) != (1, 1) or len(x) != 1:
+        raise refuse(bench.epoch, bench.work, "dilation or several images")
     x = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)))[0]
     made, high, wide, deep = weights.shape
     rows, columns = (x.shape[0] - high) // down + 1, (x.shape[1] - wide) // across + 1
     if x.shape[2] != deep * groups or made % groups or rows < 1 or columns < 1:
-        raise _refuse(bench.epoch, bench.work, f"{x.shape} with kernels {weights.shape}")
+        raise refuse(bench.epoch, bench.work, f"{x.shape} with kernels {weights.shape}")
     total = np.zeros((rows, columns, made))
     each = made // groups
     for i in range(high):
@@ -234,89 +248,28 @@ _CURVES: dict[str, Callable[[Reals, float, float], Reals]] = {
 def _curve(bench: _Bench) -> None:
     kind = str(bench.work.options.get("type", bench.work.options.get("general.type", "")))
     if kind not in _CURVES or "is" in bench.work.operands:
-        raise _refuse(bench.epoch, bench.work, kind)
+        raise refuse(bench.epoch, bench.work, kind)
     x = bench.read("input", real=True)
-    made = _CURVES[kind](x, _option(bench, "alpha", 0.0), _option(bench, "beta", 0.0))
+    made = _CURVES[kind](x, option(bench.work, "alpha", 0.0), option(bench.work, "beta", 0.0))
     bench.write("output", made, real=True)
 
 
-def _transpose(bench: _Bench) -> None:
-    order = bench.work.options.get("permutation", ())
-    size = int(_option(bench, "bytes", 1))
-    if not isinstance(order, tuple) or sorted(order) != [0, 1, 2, 3] or size not in (1, 2, 4):
-        raise _refuse(bench.epoch, bench.work, f"permutation {order}, {size} bytes")
-    kind = np.dtype(f"<u{size}")
-    source, target = bench.operand("input"), bench.operand("output")
-    bench.checked(source.address, bench.span(source, size))
-    moved = np.array(bench.view(source, kind)).transpose(order)
-    if moved.shape != target.shape:
-        raise _refuse(bench.epoch, bench.work, f"{moved.shape} for {target.shape}")
-    bench.view(target, kind)[...] = moved
-    bench.memory.mark(target.address, bench.span(target, size))
-
-
-def _array(bench: _Bench, buffer: Buffer) -> NDArray[np.generic]:
-    """A buffer with channels last as (height, width, channels)."""
-    size = buffer.bits // 8
-    shape = buffer.memory_shape
-    if size not in (1, 2, 4) or len(shape) != 4 or buffer.size != size * int(np.prod(shape)):
-        raise _refuse(bench.epoch, bench.work, f"{buffer.name}: {shape} in {buffer.size} bytes")
-    bench.checked(buffer.address, buffer.size)
-    data = bench.memory.peek(buffer.address, buffer.size)
-    return np.frombuffer(data, f"<u{size}").reshape(shape[1:])
-
-
-def _store(bench: _Bench, buffer: Buffer, values: NDArray[np.generic]) -> None:
-    data = np.ascontiguousarray(values).tobytes()
-    if len(data) != buffer.size:
-        raise _refuse(bench.epoch, bench.work, f"{len(data)} bytes for {buffer.name}")
-    last = buffer.end - 1
-    base, region = bench.memory.region(bench.epoch, bench.work.node, buffer.address, last)
-    region[buffer.address - base : buffer.end - base] = np.frombuffer(data, np.uint8)
-    bench.memory.mark(buffer.address, buffer.size)
-
-
-def _block_of(bench: _Bench, small: Buffer, large: Buffer) -> int:
-    """Edge of the blocks that go between depth and space."""
-    if not small.memory_shape or not large.memory_shape or not small.memory_shape[1]:
-        raise _refuse(bench.epoch, bench.work, "buffers without shapes")
-    return max(1, large.memory_shape[1] // small.memory_shape[1])
-
-
-def _depth_to_space(bench: _Bench) -> None:
-    source, target = bench.work.inputs[0], bench.work.outputs[0]
-    x = _array(bench, source)
-    b = _block_of(bench, source, target)
-    rows, columns, depth = x.shape
-    if depth % (b * b):
-        raise _refuse(bench.epoch, bench.work, f"{depth} channels, blocks of {b}")
-    y = x.reshape(rows, columns, b, b, depth // (b * b)).transpose(0, 2, 1, 3, 4)
-    _store(bench, target, y)
-
-
-def _space_to_depth(bench: _Bench) -> None:
-    source, target = bench.work.inputs[0], bench.work.outputs[0]
-    x = _array(bench, source)
-    b = _block_of(bench, target, source)
-    rows, columns, depth = x.shape
-    if rows % b or columns % b:
-        raise _refuse(bench.epoch, bench.work, f"{rows}x{columns}, blocks of {b}")
-    y = x.reshape(rows // b, b, columns // b, b, depth).transpose(0, 2, 1, 3, 4)
-    _store(bench, target, y)
-
-
-def _concat(bench: _Bench) -> None:
-    numbers = bench.work.options.get("numbers", ())
-    axis = numbers[1] if isinstance(numbers, tuple) and len(numbers) > 1 else 1
-    place = {1: 2, 2: 0, 3: 1}.get(axis)
-    if place is None:
-        raise _refuse(bench.epoch, bench.work, f"axis {axis}")
-    parts = [_array(bench, buffer) for buffer in bench.work.inputs]
-    try:
-        joined = np.concatenate(parts, axis=place)
-    except ValueError as error:
-        raise _refuse(bench.epoch, bench.work, str(error)) from None
-    _store(bench, bench.work.outputs[0], joined)
+def _move(bench: _Bench) -> None:
+    for move in moves_of(bench.epoch, bench.work):
+        bench.checked(move.source, move.source_reach)
+        kind = np.dtype(f"<u{move.size}")
+        ends = []
+        for address, reach, strides in (
+            (move.source, move.source_reach, move.source_strides),
+            (move.target, move.target_reach, move.target_strides),
+        ):
+            base, data = bench.memory.region(
+                bench.epoch, bench.work.node, address, address + reach - 1
+            )
+            flat = data[address - base : address - base + reach]
+            ends.append(as_strided(flat[: move.size].view(kind), move.dims, strides))
+        ends[1][...] = ends[0].copy()
+        bench.memory.mark(move.target, move.target_reach)
 
 
 _KERNELS: dict[str, Callable[[_Bench], None]] = {
@@ -326,10 +279,7 @@ _KERNELS: dict[str, Callable[[_Bench], None]] = {
     "Resize": _resize,
     "Conv": _convolve,
     "HardSigmoid": _curve,
-    "Transpose": _transpose,
-    "DepthToSpace": _depth_to_space,
-    "SpaceToDepth": _space_to_depth,
-    "Concat": _concat,
+    **dict.fromkeys(MOVERS, _move),
 }
 
 
@@ -345,7 +295,5 @@ def run_work(work: Work, memory: Memory, epoch: int, *, check: bool = True) -> N
     if kernel is None and str(work.options.get("function", "")).endswith("_activ"):
         kernel = _curve
     if kernel is None:
-        raise _refuse(epoch, work, "unknown operator")
-    if kernel in (_depth_to_space, _space_to_depth, _concat) and not (work.inputs and work.outputs):
-        raise _refuse(epoch, work, "no buffers")
+        raise refuse(epoch, work, "unknown operator")
     kernel(bench)
