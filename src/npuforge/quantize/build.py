@@ -367,6 +367,17 @@ class _Build:
         return name
 
 
+def layer_weights(made: Quantized, name: str) -> tuple[Array, Double, int] | None:
+    """Stored weights, scales and bits of a layer by its float name; None where it is float."""
+    for node in made.graph.nodes:
+        if node.name == name:
+            w = made.graph.tensor(node.inputs[1])
+            if w.quantization is None:
+                return None
+            return w.array, w.quant.scale.astype(np.float64), w.dtype.bits
+    return None
+
+
 def layer_bias(graph: Graph, node: Node) -> Double | None:
     """The bias of a layer as real numbers, one an output channel; None where it has none."""
     name = node.inputs[2] if len(node.inputs) > 2 else None
