@@ -43,7 +43,6 @@ class RawLayer:
             Sequential model, whose layers read the one before.
         arrays: weights in Keras' order.
         inner: layers of a nested model.
-        ends: names of its inputs and outputs, for a nested functional model.
     """
 
     kind: str
