@@ -47,9 +47,9 @@ static nf_status enter(nf_runtime *runtime, nf_range range, uint32_t masters, nf
         slot->info.owner = NF_REACH_CPU;
         slot->info.pool = pool;
         slot->info.lifetime = lifetime;
-        slot->generation = (uint16_t)(slot->generation + 1u);
-        if (slot->generation == 0u)
-            slot->generation = 1u;
+        /* 0 stands for never used */
+        slot->generation =
+            (uint16_t)(slot->generation == UINT16_MAX ? 1u : slot->generation + 1u);
         slot->used = 1u;
         /* what the CPU did with this memory before is not known */
         slot->dirty = masters != 0u ? 1u : 0u;
