@@ -26,6 +26,7 @@ from npuforge.boards import (
     find_toolchain,
     missing_tools,
 )
+from npuforge.boards.virtual_board import FaultResult, StressResult, VirtualBoard
 from npuforge.cost import NpuCost, npu_cost
 from npuforge.errors import ToolError, UsageError
 from npuforge.explore.boards import compare_targets as compare_targets
@@ -524,17 +525,43 @@ def validate_against(
     return validate_against_chip(reference, chip, chip_choices(chip, program), inputs.samples)
 
 
+def _project(model: PlannedModel, sample: Mapping[str, Array], board: Target) -> dict[str, bytes]:
+    machine = load_target(board.emulated_by or board.name)
+    outputs = HostBoard(model.graph, model.schedule, model.plan).run(sample).outputs
+    network = Network(identifier(model.graph.name), model.graph, model.schedule, model.plan)
+    title = f"{model.graph.name} on {machine.name}"
+    return project_files([network], [KnownAnswer(sample, outputs)], machine, title)
+
+
+def stress_model(
+    model: PathLike, target: str, *, inferences: int = 1000, trials: int = 0, seed: int = SEED
+) -> tuple[StressResult, tuple[FaultResult, ...]]:
+    """Run a model's firmware on the virtual board with random buffers, evictions and delays.
+
+    Args:
+        model: TFLite or ONNX file.
+        target: board whose memory plan is taken.
+        inferences: how many to run without a fault.
+        trials: how often to inject each fault; 0 injects none.
+        seed: of everything random.
+
+    Raises:
+        ToolError: there is no gcc, or the firmware does not build or run.
+    """
+    board = load_target(target)
+    planned = plan_system(System((Path(model),), board)).models[0]
+    sample = random_inputs(planned.graph, np.random.default_rng(seed))
+    with TemporaryDirectory(prefix="npuforge-") as folder:
+        virtual = VirtualBoard(_project(planned, sample, board), Path(folder))
+        result = virtual.stress(inferences, seed)
+        return result, virtual.inject(trials, seed=seed) if trials else ()
+
+
 def write_project(
     folder: Path, model: PlannedModel, inputs: ValidationInputs, board: Target
 ) -> None:
     """Write the firmware project of a model for the machine that can run it here."""
-    machine = load_target(board.emulated_by or board.name)
-    sample = inputs.samples[-1]
-    outputs = HostBoard(model.graph, model.schedule, model.plan).run(sample).outputs
-    network = Network(identifier(model.graph.name), model.graph, model.schedule, model.plan)
-    title = f"{model.graph.name} on {machine.name}"
-    files = project_files([network], [KnownAnswer(sample, outputs)], machine, title)
-    for name, content in files.items():
+    for name, content in _project(model, inputs.samples[-1], board).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)

@@ -31,9 +31,11 @@ PUBLISHED = [
     *(
         (f"zoo2__food-101__{name}.tflite", *pair)
         for name in ("mobilenet_v2_0.35_{}_fft_int8", "squeezenetv1.1_{}_tfs_int8",
-                     "st_efficientnet_lc_v1_{}_tfs_int8")
+                     "st_efficientnet_lc_v1_{}_tfs_int8", "fdmobilenet_0.25_{}_tfs_int8",
+                     "st_fdmobilenet_v1_{}_tfs_int8")
         for pair in ((128, 224), (224, 128))
     ),
+    ("zoo2__flowers__mobilenet_v1_0.25_{}_fft_int8.tflite", 96, 224),
     ("zoo2__coco_2017_person__st_yolo_lc_v1_{}_int8.tflite", 256, 192),
     ("zoo2__coco_2017_person__ssd_mobilenet_v2_fpnlite_035_{}_int8.tflite", 256, 416),
 ]  # fmt: skip

@@ -159,7 +159,7 @@ def _text_kind(name: str, head: bytes) -> Kind:
         return Kind.LINUX_LOG
     if _MAP.search(head):
         return Kind.MAP
-    if _LD.search(head):
+    if _LD.search(head) and not name.endswith((".md", ".rst", ".html")):
         return Kind.LINKER_SCRIPT
     if _INCLUDE.search(head):
         return Kind.OTHER

@@ -2,7 +2,7 @@
 
 Understood: ST's getting-started applications, the validation firmware, FSBL prints, LL_ATON prints,
 people's own ``printf`` lines that name a stage, and npuforge's staged log
-(``nf-stage NAME result=N t_us=N``).
+(``nf-stage NAME result=N t_us=N [run_us=N] [status=NAME]``; docs/reference/staged_log.md).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class Stage(StrEnum):
     RIF = "rif"
     RUNTIME = "runtime_init"
     NETWORK = "network_init"
+    BUFFERS = "buffers"
     CAMERA = "camera"
     RUN = "run"
     DONE = "done"
@@ -220,6 +221,7 @@ _ANCHORS = (
     "result",
 )
 _OWN = re.compile(r"nf-stage\s+(\w+)\s+(?:result|code)=(-?\w+)")
+_OWN_TIME = re.compile(r"\brun_us=(\d+)")
 _RISAF = re.compile(r"risaf\s*#?(\d+)", re.IGNORECASE)
 _TIME = re.compile(r"([\d]+(?:\.\d+)?)\s*(ms|us|µs)\b", re.IGNORECASE)
 _INFERENCE = re.compile(
@@ -307,10 +309,14 @@ def _traits(text: str, patterns: tuple[tuple[Stage, re.Pattern[str]], ...]) -> _
     own = _OWN.search(text)
     if own:
         stage = next((known for known in Stage if known.value == own.group(1).lower()), None)
-    timed = _TIME.search(text) and _INFERENCE.search(text)
+        # the last stage of an inference tells its time; no number of these lines is an output
+        is_inference = bool(_OWN_TIME.search(text))
+    else:
+        timed = _TIME.search(text) and _INFERENCE.search(text)
+        is_inference = bool(timed or _OUTPUT.search(text))
     return _Traits(
         stage,
-        bool(timed or _OUTPUT.search(text)),
+        is_inference,
         bool(_CODE.search(text)),
         not files and bool(_BOOT.search(text)),
     )
@@ -340,6 +346,9 @@ def _mark(line: Line, stage: Stage) -> StageMark:
 
 
 def _inference(line: Line) -> Inference | None:
+    own = _OWN_TIME.search(line.text) if _OWN.search(line.text) else None
+    if own:
+        return Inference(line.number, int(own.group(1)) / 1000, (), line.text.strip())
     found = _TIME.search(line.text)
     timed = found and _INFERENCE.search(line.text)
     milliseconds = None

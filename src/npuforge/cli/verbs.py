@@ -18,6 +18,7 @@ from npuforge.cli import (
     optimize,
     quantize,
     run,
+    stress,
     targets,
     validate,
 )
@@ -36,6 +37,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "optimize": optimize.command,
     "quantize": quantize.command,
     "run": run.command,
+    "stress": stress.command,
     "validate": validate.command,
     "targets": targets.command,
 }

@@ -432,6 +432,8 @@ def _raw(project: Project, placed: list[Placed]) -> Iterator[Finding]:
                 yield NOT_LOADED.at(
                     item.at(None, f"{item.size} bytes"),
                     facts.artefact.at(pool.line, pool.name, pool.base),
+                    # of several networks, one may be kept without being used
+                    severity=None if len(networks_of(project)) == 1 else Severity.WARNING,
                     pool=pool.name, base=f"{pool.base:#010x}",
                 )  # fmt: skip
 

@@ -27,7 +27,7 @@ MAX_CALL_DEPTH = 14
 
 VENDOR = re.compile(
     r"(?:^|/)(?:STM32N6xx_HAL_Driver|CMSIS\w*|ll_aton|Npu|AI_Runtime|stedgeai-lib|Third_?Party|"
-    r"FreeRTOS\w*|threadx|usbx|netxduo|filex|levelx|USB_Device|STM32_USB\w*|lvgl|Components|Utilities|"
+    r"FreeRTOS[\w-]*|threadx[\w-]*|usbx|netxduo|filex|levelx|USB_Device|STM32_USB\w*|lvgl|Components|Utilities|"
     r"TouchGFX|touchgfx|ISP_Library|STM32_ISP_Library|STM32_ExtMem_Manager|mbedtls|lwip|LwIP|"
     r"uvcl|openblt|tinyusb|zephyr|tensorflow|tflite-micro|edge-impulse-sdk|arm_math|CMSIS-DSP|"
     r"NPU_Validation|AI_Validation|Middlewares/(?:ST|AI)|st_ai_ws|st_ai_output|SystemPerformance|opencv|littlefs|FatFs|wolfssl|nuttx|"

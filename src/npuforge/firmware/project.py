@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npuforge import __version__, _native
+from npuforge.firmware.memory_table import memory_header, memory_source
 from npuforge.firmware.network import (
     Network,
     network_header,
@@ -20,6 +21,9 @@ from npuforge.memory.linker import linker_script, place_sections
 from npuforge.targets import Target
 
 _TEMPLATES = Path(__file__).parent / "templates"
+
+SMALL_SOURCES = ("buffer", "exec", "network", "registry", "runtime", "stage", "status")
+"""Sources of the runtime that are no kernels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +63,8 @@ def project_files(
     sections = place_sections([(n.name, n.plan) for n in networks], machine)
     files: dict[str, bytes] = {
         "board/link.ld": linker_script(sections, machine, title).encode(),
+        "board/memory.h": memory_header(machine).encode(),
+        "board/memory.c": memory_source(sections, machine).encode(),
         "network/networks.h": networks_header().encode(),
         "network/networks.c": networks_source(networks).encode(),
     }
@@ -90,6 +96,7 @@ def project_files(
         "project": networks[0].name,
         "networks": [network.name for network in networks],
         "machine": machine.name,
+        "small": SMALL_SOURCES,
     }
     for name in ("CMakeLists.txt", "README.md"):
         files[name] = environment.get_template(f"{name}.j2").render(values).encode()

@@ -1,0 +1,26 @@
+"""`npuforge stress` end to end on a bundled network."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from npuforge.cli.main import app
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not on the PATH")
+
+
+def test_stress_verb(example: Callable[[str], Path]) -> None:
+    model = str(example("keyword_spotting"))
+    command = ["stress", model, "--target", "stm32n6570-dk", "--count", "20"]
+    run = CliRunner().invoke(app, [*command, "--faults", "20", "--json"])
+    assert run.exit_code == 0, run.output
+    document = json.loads(run.stdout)
+    assert document["stress"]["failures"] == 0
+    assert document["stress"]["high"] > 0.1
+    assert {fault["named"] for fault in document["faults"]} == {20}
