@@ -54,6 +54,10 @@ def live_bytes(memory: Document) -> list[int]:
     return live
 
 
+NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
+"""What a file needs; inside of HTML it is known."""
+
+
 def memory_svg(memory: Document, nodes: Sequence[str], title: str) -> str:
     """The picture as one SVG file.
 
@@ -78,7 +82,7 @@ def memory_svg(memory: Document, nodes: Sequence[str], title: str) -> str:
     style = f'font-family="system-ui, sans-serif" font-size="12" fill="{INK}"'
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" {style} '
+            f'<svg{NAMESPACE} viewBox="0 0 {WIDTH} {height}" {style} '
             f'class="memory-map" role="img" aria-label="{escape(title)}">',
             f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
             f'<text x="{LEFT}" y="20" font-size="15" font-weight="600">{escape(title)}</text>',
@@ -213,7 +217,7 @@ _SCRIPT = """
   const box = document.currentScript.parentElement, data = JSON.parse(box.dataset.map);
   const svg = box.querySelector("svg"), said = box.querySelector(".memory-said");
   const rects = [...svg.querySelectorAll("rect.b")];
-  const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
+  const line = document.createElementNS(svg.namespaceURI, "line");
   for (const [k, v] of Object.entries({y1: data.top, y2: svg.viewBox.baseVal.height - 40,
     stroke: "#1c2733", "stroke-width": 1, "pointer-events": "none", visibility: "hidden"}))
     line.setAttribute(k, v);
@@ -276,9 +280,10 @@ def memory_widget(memory: Document, nodes: Sequence[str], title: str) -> str:
             for b in shown_buffers(memory)
         ],
     }
+    picture = memory_svg(memory, nodes, title).replace(NAMESPACE, "", 1)
     packed = escape(json.dumps(data, separators=(",", ":"), ensure_ascii=False), quote=True)
     return (
-        f'<figure class="memory" data-map="{packed}">{memory_svg(memory, nodes, title)}'
+        f'<figure class="memory" data-map="{packed}">{picture}'
         '<div class="memory-said" style="white-space:pre;overflow:auto;max-height:14em;'
         'font:12px ui-monospace,monospace;padding:6px 0"></div>'
         f"<script>{_SCRIPT}</script></figure>"
