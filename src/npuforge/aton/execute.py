@@ -91,6 +91,9 @@ def run_program(
     Raises:
         ModelError: what the program does that hardware would not survive, by epoch and unit.
     """
+    if network.lacking and memory is None:
+        first = network.lacking[0]
+        raise ModelError("ATN-017", buffer=first.name, address=hex(first.address))
     space = memory_for(network) if memory is None else memory
     for buffer in network.inputs:
         if buffer.name not in inputs:
