@@ -1,7 +1,7 @@
 """Generated network code: pools, buffers, epochs, CPU calls, descriptors and blobs as data.
 
-Read are ``network.c`` as compilers STAI-2.0 (1.0) to 1.1.3 and STAI-4.0 write it (epoch controller or descriptors in clear)
-and the header with the blobs. What is read is what stands there; nothing is judged.
+Read are ``network.c`` as compilers 1.0 to 1.1.3 (tools STAI-2.0 to STAI-4.0) write it, for the epoch
+controller or with descriptors in clear, and the header with the blobs. What is read is what stands there; nothing is judged.
 """
 
 from __future__ import annotations
@@ -288,11 +288,17 @@ class _Code:
         """Names of arrays and structures replaced by what they hold, nearest definition before."""
         if isinstance(value, Symbol):
             held = [item for item in self.by_name.get(value.name, ()) if item.position < before]
-            return self.resolved(held[-1].value, held[-1].position) if held else value
+            if held:
+                return self.resolved(held[-1].value, held[-1].position)
+            known = self.address(value)
+            return value if known is None else known
         if isinstance(value, tuple):
             return tuple(self.resolved(item, before) for item in value)
         if isinstance(value, Record):
             return Record(tuple((k, self.resolved(v, before)) for k, v in value.fields))
+        if isinstance(value, Apply) and value.function == "+":
+            known = self.address(value)
+            return value if known is None else known
         if isinstance(value, Apply) and value.function == "[":
             base, index = (self.resolved(part, before) for part in value.arguments)
             if isinstance(base, tuple) and isinstance(index, int) and 0 <= index < len(base):

@@ -359,7 +359,9 @@ class _Walk:
             if not self.memory.holds(low, high - 1):
                 continue
             if self.network.buffers:
-                yield from self.owned(epoch, unit, _touched(pattern, low, high), low)
+                touched = _touched(pattern, low, high)
+                touched[touched.size - epoch.spare(unit) :] = False
+                yield from self.owned(epoch, unit, touched, low)
 
     def owned(
         self, epoch: Epoch, unit: Unit, touched: NDArray[np.bool_], low: int

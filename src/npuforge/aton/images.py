@@ -108,7 +108,7 @@ def _stems(paths: Sequence[Path]) -> set[str]:
 
 
 def _best(paths: Iterator[Path] | Sequence[Path]) -> list[Path]:
-    """One file for each pool; a whole image without a pool's name only when there is nothing else."""
+    """One file for each pool, else one whole image without a pool's name."""
     pools: dict[str, list[Path]] = {}
     whole: list[Path] = []
     for path in paths:

@@ -46,6 +46,8 @@ _MOVERS = {
     "LL_ATON_LIB_DepthToSpace": "DepthToSpace",
     "LL_ATON_LIB_SpaceToDepth": "SpaceToDepth",
     "LL_ATON_LIB_DMA_Transpose": "Transpose",
+    "LL_ATON_LIB_Split": "Split",
+    "LL_ATON_LIB_DMA_Outputs_Slice_SplitLike": "Slice",
 }
 _HEADERS = ("Inc", "inc", "Include", "include")
 _FOLDERS = 2
@@ -236,7 +238,9 @@ def _listed(value: Value) -> tuple[Buffer, ...]:
     """Buffers of a descriptor table in an argument."""
     found = []
     for record in value if isinstance(value, tuple) else (value,):
-        if not isinstance(record, Record) or record.text("name") in ("", "NULL"):
+        if not isinstance(record, Record) or record.text("name") == "NULL":
+            continue
+        if record.get("addr_base") is None:
             continue
         start, end = record.integer("offset_start"), record.integer("offset_end")
         found.append(
@@ -246,7 +250,7 @@ def _listed(value: Value) -> tuple[Buffer, ...]:
                 size=end - start,
                 epoch=record.integer("epoch"),
                 batch=record.integer("batch", 1),
-                memory_shape=integers(record.get("mem_shape")),
+                memory_shape=integers(record.get("mem_shape") or record.get("shape")),
                 channel=record.text("chpos").removeprefix("CHPos_"),
                 bits=record.integer("nbits", 8),
                 unsigned=bool(record.integer("Qunsigned")),

@@ -224,6 +224,21 @@ class Epoch:
             if kind_of(page) == "STRENG" and not unit.is_writer
         )
 
+    def spare(self, engine: Unit) -> int:
+        """Bytes at the end of each frame that a reader takes only to fill its last element.
+
+        A deep convolution takes three channels an element; a frame need not be a multiple of three.
+        """
+        if engine.is_writer or not engine["CTRL.RAW"] or engine.element_bytes != 3:
+            return 0
+        length = 3 * engine.frame_elements
+        for (page, port), route in self.routes.items():
+            unit = self.units.get(page)
+            deep = unit is not None and kind_of(page) == "CONVACC" and unit["CTRL.DEEPMODE"]
+            if unit is not None and deep and port == 0 and engine.page in route.sources:
+                return max(0, length - unit["FFORMAT.WIDTH"] * unit["FFORMAT.HEIGHT"]) % 3
+        return 0
+
     def source(self, page: int, port: int) -> Unit | None:
         """The enabled unit a switch destination listens to; None when nothing is routed to it."""
         route = self.routes.get((page, port))
