@@ -39,6 +39,7 @@ def memory_for(network: Compiled) -> Memory:
     """Memory with the network's pools and constants; neighbouring pools are one region."""
     spans = [(region.address, region.end) for region in network.regions if region.size]
     spans += [(image.address, image.end + _SLACK) for image in network.images]
+    spans += [(buffer.address, buffer.end + _SLACK) for buffer in network.lacking]
     if not network.regions:
         spans += [(b.address, b.end) for b in network.buffers if b.size]
     joined: list[list[int]] = []
@@ -59,7 +60,8 @@ def _cut(network: Compiled, joined: list[list[int]]) -> list[tuple[int, int]]:
     for low, high in joined:
         inside = [r for r in network.regions if low <= r.address < high]
         if inside and not any(region.writable for region in inside):
-            ends = [image.end + _SLACK for image in network.images if low <= image.address < high]
+            held = [*network.images, *network.lacking]
+            ends = [item.end + _SLACK for item in held if low <= item.address < high]
             if not ends:
                 continue
             high = min(high, max(ends))

@@ -225,18 +225,24 @@ class Epoch:
         )
 
     def spare(self, engine: Unit) -> int:
-        """Bytes at the end of each frame that a reader takes only to fill its last element.
+        """Bytes at the end of a frame that a reader takes only to fill its last element.
 
-        A deep convolution takes three channels an element; a frame need not be a multiple of three.
+        A deep convolution takes three channels an element: the bytes of a pixel (raster) or of a
+        frame (raw) need not be a multiple of three.
         """
-        if engine.is_writer or not engine["CTRL.RAW"] or engine.element_bytes != 3:
+        if engine.is_writer or engine.element_bytes != 3:
             return 0
-        length = 3 * engine.frame_elements
         for (page, port), route in self.routes.items():
             unit = self.units.get(page)
-            deep = unit is not None and kind_of(page) == "CONVACC" and unit["CTRL.DEEPMODE"]
-            if unit is not None and deep and port == 0 and engine.page in route.sources:
-                return max(0, length - unit["FFORMAT.WIDTH"] * unit["FFORMAT.HEIGHT"]) % 3
+            if unit is None or port != 0 or engine.page not in route.sources:
+                continue
+            if kind_of(page) == "CONVACC" and unit["CTRL.DEEPMODE"]:
+                raw = bool(engine["CTRL.RAW"])
+                held = engine.frame_elements if raw else engine["DEPTH.SIZE"]
+                used = unit["KFORMAT.BTCDEPTH"]
+                if raw:
+                    used = unit["FFORMAT.WIDTH"] * unit["FFORMAT.HEIGHT"]
+                return max(0, 3 * held - used) if 3 * held - used < 3 else 0
         return 0
 
     def source(self, page: int, port: int) -> Unit | None:
