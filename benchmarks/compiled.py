@@ -75,8 +75,10 @@ def compiled_epochs(folder: Path, graph: Graph, ops: tuple[Operation, ...]) -> l
         unknown = []
         for buffer in written[number]:
             op = names.operation(buffer)
-            if op is None:
+            if op is None and not _is_view(buffer, written):
                 unknown.append(buffer["name"])
+            elif op is None:
+                continue
             elif op not in ends:
                 ends.append(op)
         if number in software:
@@ -96,6 +98,20 @@ def compiled_epochs(folder: Path, graph: Graph, ops: tuple[Operation, ...]) -> l
         available.update(op.writes for op in ends)
         found.append(CompiledEpoch(number, kind, frozenset(made), tuple(unknown)))
     return found
+
+
+def _is_view(buffer: dict[str, Any], written: dict[int, list[dict[str, Any]]]) -> bool:
+    """Whether a buffer is another one under another shape: the same bytes, made no later.
+
+    So are the transposes of network outputs, which only name the order of the axes.
+    """
+    place = (buffer["base"], buffer["offset_start"], buffer["offset_end"])
+    return any(
+        other["name"] != buffer["name"]
+        and (other["base"], other["offset_start"], other["offset_end"]) == place
+        for number in (buffer["epoch"] - 1, buffer["epoch"])
+        for other in written[number]
+    )
 
 
 class _Names:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from pathlib import Path
 
-from common import ROOT, arguments, report
+from common import ROOT, arguments, report, shared_folder
 
 sys.path.insert(0, str(ROOT))
 
@@ -30,6 +31,32 @@ correct code or healthy logs and must give neither error nor warning. Written by
 """
 
 
+_ENTRY = re.compile(
+    r"^\*\*([A-Z]\d\d)\*\* `\[[^|\]]*\| *([\w*]+)\]`(.*?)(?=^\*\*[A-Z]\d\d\*\*|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+_SEEN_IN = re.compile(r"\bW: ([^\n]*?)\. K")
+
+
+def decidable() -> dict[str, str]:
+    """Ids of the case collection that files decide, with how; empty without the collection.
+
+    Those are the cases of decidability static, static* and host, and others that a log shows.
+    """
+    shared = shared_folder()
+    collection = None if shared is None else shared / "reference" / "user_cases.md"
+    if collection is None or not collection.is_file():
+        return {}
+    found = {}
+    for match in _ENTRY.finditer(collection.read_text(encoding="utf-8")):
+        where = _SEEN_IN.search(match[3])
+        if match[2] in ("static", "static*", "host"):
+            found[match[1]] = match[2]
+        elif where and re.search(r"\blog\b", where[1]):
+            found[match[1]] = "log"
+    return found
+
+
 def main() -> int:
     options = arguments(__doc__ or "")
     rows = []
@@ -49,7 +76,12 @@ def main() -> int:
         named = next((name for name in case.expect if name in ids), "") or "nothing expected"
         rows.append((case.id, case.title, named, place))
     share = f"{right / len(rows):.1%}"
-    facts = {"cases": len(rows), "right": right, "share": share}
+    facts: dict[str, object] = {"cases": len(rows), "right": right, "share": share}
+    wanted = decidable()
+    if wanted:
+        shown = {row[0].split("-")[0] for row in rows if row[3] in ("1", "2", "nothing")}
+        missing = sorted(set(wanted) - shown)
+        facts |= {"decidable ids": len(wanted), "without reproduction": " ".join(missing) or "0"}
     report("Doctor cases", ("case", "what", "finding", "place"), rows, options.json, **facts)
     lines = [f"| {a} | {b.replace('|', '/')} | {c} | {d} |" for a, b, c, d in rows]
     tail = f"\n{right} of {len(rows)} rows right ({share}).\n"

@@ -47,6 +47,9 @@ BLOCKS = "B036"
 CONTROLLER_FREE = "B041"
 """MobileNetV2 224, release 2.2, 800/1000 MHz, one log line an epoch."""
 
+DETECTORS = ("B038", "B039")
+"""YOLO11n and YOLOv8n at 224 x 224, release 4.0.1, nominal clocks, a line a hybrid epoch."""
+
 
 @dataclass(frozen=True)
 class EpochRow:
@@ -177,6 +180,31 @@ def cpu_epoch_rows(shared: Path) -> list[EpochRow]:
     ]  # fmt: skip
 
 
+def hybrid_rows(shared: Path) -> list[EpochRow]:
+    """Hybrid epochs with the copies the NPU makes inside them, of two detectors at 224 x 224.
+
+    A copy moves an element a clock, so the NPU's own clocks say how many elements it was. The two
+    constants of such epochs were fitted to these same rows.
+    """
+    k = load_calibration().constants
+    rows: list[EpochRow] = []
+    log = csv_rows(shared / "groundtruth/per_epoch.csv")
+    for r in (r for r in log if r["run_id"] in DETECTORS):
+        cpu, npu = float(r["cpu_mhz"]), float(r["npu_mhz"])
+        before, core, behind = (float(r[f"cyc_{part}"]) / cpu for part in ("pre", "core", "post"))
+        if "HYBRID" in r["type"]:
+            setup = k.hybrid_copy_cpu_clocks / cpu
+            rows.append(EpochRow(r["run_id"], r["name"], before + core + behind, setup))
+        elif "extra" in r["type"]:
+            last, elements = rows.pop(), core * npu
+            by_cpu = elements * k.hybrid_copy_cpu_clocks_per_element / cpu
+            rows.append(
+                EpochRow(last.source, f"{last.what} +", last.measured + before + core + behind,
+                         last.predicted + core + by_cpu)
+            )  # fmt: skip
+    return [row for row in rows if row.what.endswith("+")]
+
+
 def summary(rows: Sequence[EpochRow]) -> tuple[int, str, str]:
     """Rows, median and 90th percentile of the error."""
     error = np.array([abs(r.predicted / r.measured - 1) for r in rows])
@@ -192,6 +220,7 @@ def main() -> None:
         "hardware: MobileNetV2, by order": mobilenet_rows(shared),
         "hardware: single layers": single_rows(shared),
         "hardware: fully connected": classifier_rows(shared),
+        "hybrid: copies of detectors, in sample": hybrid_rows(shared),
         "software: CPU layers, report left out": cpu_layer_rows(shared),
         "software: CPU epochs of NPU builds": cpu_epoch_rows(shared),
     }

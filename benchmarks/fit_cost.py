@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from common import ROOT, report, shared_folder
 from cost_data import m55_layers, published_times
 from latency import folds, start_calibration
 
 from npuforge.cost import format_calibration
-from npuforge.cost.calibrate import fit, fit_cpu, interval_of
+from npuforge.cost.calibrate import fit, fit_cpu, spread_of
 
 
 def main() -> None:
@@ -30,12 +31,13 @@ def main() -> None:
     observations = [row.observation for row in rows]
     done = fit(observations, start)
     outside = folds(observations, start)
-    low, high = interval_of(o.ms / p for o, p in zip(observations, outside.predicted, strict=True))
+    ratio = np.array([o.ms for o in observations]) / outside.predicted
+    spread = spread_of(ratio, outside.doubt, [o.group for o in observations])
     basis = (
         f"{len(rows)} board figures of {done.groups} network families at 800/1000 MHz, each family "
         "predicted by a fit to the others"
     )
-    calibration = replace(done.calibration, interval=(low, high), basis=basis)
+    calibration = replace(done.calibration, spread=spread, basis=basis)
     target = ROOT / "src/npuforge/cost/calibration.toml"
     Path(target).write_text(format_calibration(calibration), encoding="utf-8")
     changed = [

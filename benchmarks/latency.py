@@ -18,7 +18,7 @@ from common import arguments, csv_rows, report, shared_folder
 from cost_data import published_times
 
 from npuforge.cost import Calibration, load_calibration
-from npuforge.cost.calibrate import Observation, fit, interval_of, predict
+from npuforge.cost.calibrate import Observation, fit, predict_with_doubt, spread_of
 
 PRIORS = {
     "program_clocks": 1500.0,
@@ -40,6 +40,7 @@ class Folds:
     """Predictions of rows whose family took no part in the fit, and their intervals."""
 
     predicted: np.ndarray
+    doubt: np.ndarray
     low: np.ndarray
     high: np.ndarray
 
@@ -48,14 +49,19 @@ def folds(observations: Sequence[Observation], start: Calibration) -> Folds:
     """Leave-one-family-group-out predictions."""
     groups = np.array([o.group for o in observations])
     measured = np.array([o.ms for o in observations])
-    predicted = np.zeros(len(observations))
+    predicted, doubt = np.zeros(len(observations)), np.zeros(len(observations))
     for group in sorted(set(groups)):
         inside = [o for o in observations if o.group == group]
         fitted = fit([o for o in observations if o.group != group], start)
-        predicted[groups == group] = predict(inside, fitted.calibration)
+        found = predict_with_doubt(inside, fitted.calibration)
+        predicted[groups == group], doubt[groups == group] = found
     ratio = measured / predicted
-    ends = np.array([interval_of(ratio[groups != group]) for group in groups])
-    return Folds(predicted, predicted * ends[:, 0], predicted * ends[:, 1])
+    width = np.zeros(len(observations))
+    for group in sorted(set(groups)):
+        others = groups != group
+        spread = spread_of(ratio[others], doubt[others], list(groups[others]))
+        width[~others] = np.exp(spread * doubt[~others])
+    return Folds(predicted, doubt, predicted / width, predicted * width)
 
 
 def noise_floor(shared: Path) -> tuple[int, float, float]:
@@ -151,6 +157,10 @@ def main() -> None:
             float(np.corrcoef(_ranks(measured), _ranks(result.predicted))[0, 1]), 4
         ),
         interval_holds=round(float(np.mean(inside)), 3),
+        interval_holds_by_family=round(
+            float(np.mean([np.mean(inside[groups == group]) for group in sorted(set(groups))])), 3
+        ),
+        interval_median_half_width=round(float(np.median(result.high / result.predicted)) - 1, 3),
         noise_floor_networks=count,
         noise_floor_median_max_over_min=round(typical, 3),
         noise_floor_p90_max_over_min=round(large, 3),

@@ -23,8 +23,10 @@ from npuforge.mapping import map_to_npu
 
 TOLERANCE = 2
 WHY = {
-    "yolox_nano_480": "heads and pyramid levels side by side are packed in another order",
-    "deeplab_v3_mnv2_320": "four dilated branches side by side are packed in another order",
+    "yolox_nano_480": "the branches of one of three equal heads run in another order than those of "
+    "the other two: no rule on the graph's structure gives all three",
+    "deeplab_v3_mnv2_320": "five branches side by side, three of them dilated, in another order; "
+    "this network is the only evidence",
     "yolov11n_micro_224_int8.onnx": "an attention block more or less a C helper",
     "ch_PP-OCRv4_det_160_qdq.onnx": "a hard sigmoid read under two scales went to float on the CPU",
 }

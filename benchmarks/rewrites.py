@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from common import ROOT, report, shared_folder
@@ -35,10 +35,13 @@ sys.path.insert(0, str(ROOT))
 from tests.passes.patterns import PATTERNS
 
 
-def models(wanted: str) -> Iterator[Path]:
-    """Model files of the measurement data, else the examples."""
+def models(wanted: str, folders: Sequence[Path]) -> Iterator[Path]:
+    """Model files of the measurement data, else the examples; of the folders alone if any."""
     shared = shared_folder()
-    if shared is not None:
+    if folders:
+        for folder in folders:
+            yield from sorted(p for p in folder.glob(wanted) if p.suffix in (".tflite", ".onnx"))
+    elif shared is not None:
         yield from sorted((shared / "models").glob(wanted))
     else:
         yield from sorted((ROOT / "examples").glob(f"*/{wanted}.tflite"))
@@ -76,13 +79,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="file for the results")
     parser.add_argument("--models", default="*", help="glob of model files")
+    parser.add_argument("--folder", type=Path, action="append", default=[], help="other models")
     parser.add_argument("--samples", type=int, default=2, help="random samples a model")
     options = parser.parse_args()
     target = load_target("stm32n6570-dk")
     judge = TargetJudge(target, target.operating_points["nominal"])
     tally: dict[str, dict[str, float]] = {}
     table = []
-    for path in models(options.models):
+    for path in models(options.models, options.folder):
         begin = time.perf_counter()
         made = improved(load_model(path), judge, options.samples, set())
         table.append(row(path.name, made, time.perf_counter() - begin))
@@ -102,11 +106,12 @@ def main() -> None:
                 *(pattern.code, pattern.make.__name__, outcome.status.value),
                 *(f"{made.before.node_share or 0:.1%}", f"{made.after.node_share or 0:.1%}"),
                 *(made.before.off_npu, made.after.off_npu, f"{outcome.worst.steps:g}"),
-                f"{outcome.bound:g}",
+                *(f"{outcome.bound:g}", f"{made.difference.relative:.2%}", pattern.source),
             )
         )
     print()
-    names = ("pass", "pattern", "result", "share", "after", "off", "after", "steps", "bound")
+    names = ("pass", "pattern", "result", "share", "after", "off", "after", "steps", "bound",
+             "outputs", "found in")  # fmt: skip
     report("patterns", names, patterns, None)
     print()
     rows = [

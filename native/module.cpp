@@ -36,7 +36,17 @@ NB_MODULE(_native, m)
         "Names and parameter fields of all kernels, in the order of their numbers.");
 
     m.def("variants", &npuforge::variant_names,
-          "Kernel variants this machine can run, the preferred one first.");
+          "Kernel variants this machine can run, the preferred one first, then the portable one and "
+          "those added.");
+
+    m.def(
+        "add_variant",
+        [](std::uintptr_t address) {
+            npuforge::add_variant(reinterpret_cast<const nf_simd_variant *>(address));
+        },
+        nb::arg("address"),
+        "Make a kernel variant known by its name: the address of an nf_simd_variant in a library that "
+        "stays loaded, for tests of instructions that this machine lacks.");
 
     bind_neural_art(m);
 

@@ -16,6 +16,7 @@ want cmake cmake
 want ninja ninja-build
 want qemu-system-arm qemu-system-arm
 want arm-none-eabi-gcc gcc-arm-none-eabi libnewlib-arm-none-eabi
+[ -f /usr/include/simde/x86/avx512.h ] || need="$need libsimde-dev"
 python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || need="$need python3-venv"
 python3 - <<'PY' >/dev/null 2>&1 || need="$need python3-dev"
 import pathlib, sysconfig

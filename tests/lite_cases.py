@@ -396,7 +396,7 @@ def extremes(case: Case) -> None:
 
 
 def squared_difference(case: Case) -> None:
-    kind = case.dtype(I8, F32)
+    kind = case.dtype(I8, I16, F32)
     a, b = _pair(case, kind)
     quant = None
     if not kind.is_float:

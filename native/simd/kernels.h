@@ -1,12 +1,10 @@
 /* The kernels of one instruction set, over the vector words its source file defines first:
- * V, B, LANES, GROUP, NAME, VARIANT, order, v_load, v_store, v_set1, v_zero, v_dot, v_widen,
+ * V, B, LANES, GROUP, BLOCK, NAME, VARIANT, order, v_load, v_store, v_set1, v_zero, v_dot, v_widen,
  * v_interleave_low, v_interleave_high, v_total, v_finish, v_finish_half, v_store_bytes and those of
  * elementwise.h. */
 #include <string.h>
 
 #include "../../runtime/src/view.h"
-
-#define BLOCK 4 /* pixels multiplied together */
 
 /* Vectors may be written past `count`, up to 2 * LANES - 1 elements. */
 NF_INLINE void widen(int16_t *to, const uint8_t *from, int32_t count, V offset)
@@ -65,7 +63,7 @@ NF_INLINE void product(const nf_prepared *q, const int16_t *w, const int16_t *co
 {
     V acc[2 * BLOCK][2];
     const V b0 = v_load(q->bias + o), b1 = vectors == 2 ? v_load(q->bias + o + LANES) : b0;
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int32_t i = 0; i < count; ++i) {
         acc[i][0] = b0;
         acc[i][1] = b1;
@@ -74,7 +72,7 @@ NF_INLINE void product(const nf_prepared *q, const int16_t *w, const int16_t *co
         const int32_t offset = q->runs[run];
         for (int32_t k = 0; k < q->run_steps; ++k, w += vectors * LANES * GROUP) {
             const V w0 = v_load(w), w1 = vectors == 2 ? v_load(w + LANES * GROUP) : w0;
-#pragma GCC unroll 8
+#pragma GCC unroll 16
             for (int32_t i = 0; i < count; ++i) {
                 int32_t word;
                 memcpy(&word, src[i] + offset + k * GROUP, sizeof word);
@@ -85,7 +83,7 @@ NF_INLINE void product(const nf_prepared *q, const int16_t *w, const int16_t *co
             }
         }
     }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int32_t i = 0; i < count; ++i)
         v_store_bytes(dst[i] + o, held,
                       vectors == 2 ? v_finish(q, acc[i][0], acc[i][1], o)

@@ -4,6 +4,10 @@
 #include <cstdlib>
 #include <stdexcept>
 
+#ifdef NF_SIMD_X86
+#include <cpuid.h>
+#endif
+
 namespace npuforge {
 
 namespace {
@@ -325,32 +329,61 @@ std::unique_ptr<Packed> pack_transposed(const nf_simd_variant &variant, Scale sc
     return made;
 }
 
+std::vector<const nf_simd_variant *> added;
+
+// Variants of the build that this processor and its system can run, the preferred one first.
+std::vector<const nf_simd_variant *> present()
+{
+    std::vector<const nf_simd_variant *> found;
+#ifdef NF_SIMD_X86
+    const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512vl");
+    if (wide && __builtin_cpu_supports("avx512vnni"))
+        found.push_back(&nf_simd_avx512_vnni);
+    if (wide)
+        found.push_back(&nf_simd_avx512);
+    if (__builtin_cpu_supports("avx2")) {
+#ifdef NF_SIMD_AVX_VNNI
+        unsigned a = 0, b = 0, c = 0, d = 0;
+        if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1))
+            found.push_back(&nf_simd_avx_vnni);
+#endif
+        found.push_back(&nf_simd_avx2);
+    }
+#endif
+    return found;
+}
+
 } // namespace
 
 std::vector<std::string> variant_names()
 {
     std::vector<std::string> names;
-#ifdef NF_SIMD_X86
-    if (__builtin_cpu_supports("avx2"))
-        names.emplace_back(nf_simd_avx2.name);
-#endif
+    for (const nf_simd_variant *variant : present())
+        names.emplace_back(variant->name);
     names.emplace_back(kPortable);
+    for (const nf_simd_variant *variant : added)
+        names.emplace_back(variant->name);
     return names;
 }
 
 const nf_simd_variant *find_variant(const std::string &name)
 {
-    const auto names = variant_names();
-    const std::string &wanted = name.empty() ? names.front() : name;
-    for (const std::string &known : names)
-        if (known == wanted) {
-#ifdef NF_SIMD_X86
-            if (known == nf_simd_avx2.name)
-                return &nf_simd_avx2;
-#endif
-            return nullptr;
-        }
-    throw std::invalid_argument("this machine has no kernel variant " + wanted);
+    const std::string wanted = name.empty() ? variant_names().front() : name;
+    for (const nf_simd_variant *variant : present())
+        if (wanted == variant->name)
+            return variant;
+    for (const nf_simd_variant *variant : added)
+        if (wanted == variant->name)
+            return variant;
+    if (wanted != kPortable)
+        throw std::invalid_argument("this machine has no kernel variant " + wanted);
+    return nullptr;
+}
+
+void add_variant(const nf_simd_variant *variant)
+{
+    added.push_back(variant);
 }
 
 std::unique_ptr<Packed> pack(const nf_simd_variant &variant, const nf_kernel_entry &kernel,

@@ -35,12 +35,15 @@ struct Packed {
     }
 };
 
-// Variants this machine can run, the preferred one first, the portable one last.
+// Variants this machine can run, the preferred one first, then the portable one and those added.
 std::vector<std::string> variant_names();
 
 // By name; empty means the preferred one. NULL for the portable kernels.
 // Throws std::invalid_argument when this machine has no such variant.
 const nf_simd_variant *find_variant(const std::string &name);
+
+// Make a variant of another library known by its name; never preferred. It has to stay loaded.
+void add_variant(const nf_simd_variant *variant);
 
 // What the variant needs to run a step, or nothing when it leaves the step to the portable kernel:
 // another kernel, groups, computed weights, strided channels, values outside of int8 arithmetic.

@@ -147,7 +147,7 @@ std::unique_ptr<Packed> pack_elementwise(const nf_simd_variant &variant, const s
     if (kernel == "mean_s8" && step.operand_count == 2) {
         const auto *p = static_cast<const nf_params_mean_s8 *>(step.params);
         // few columns leave most lanes empty
-        if (p->inner >= variant.lanes && p->multiplier >= 0 && p->shift >= -31 && p->shift <= 31 &&
+        if (p->inner >= 8 && p->multiplier >= 0 && p->shift >= -31 && p->shift <= 31 &&
             int8_output(p->out_zero, INT8_MIN, INT8_MAX))
             return as_it_is(variant.mean, step);
     }

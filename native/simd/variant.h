@@ -91,7 +91,8 @@ typedef struct nf_simd_variant {
 } nf_simd_variant;
 
 #ifdef NF_SIMD_X86
-extern const nf_simd_variant nf_simd_avx2;
+extern const nf_simd_variant nf_simd_avx2, nf_simd_avx_vnni, nf_simd_avx512,
+    nf_simd_avx512_vnni;
 #endif
 
 #ifdef __cplusplus

@@ -39,16 +39,20 @@ ADD_KERNEL(int8_t, s8)
 ADD_KERNEL(uint8_t, u8)
 ADD_KERNEL(int16_t, s16)
 
-void nf_squared_difference_s8(const nf_view *v, const void *params)
-{
-    const nf_params_squared_difference_s8 *p = params;
-    FOR_EACH(int8_t, int8_t, &v[0], &v[1], &v[2], {
-        const int32_t difference = SCALED(*pa, a) + p->b_sign * SCALED(*pb, b);
-        const int32_t q =
-            nf_requantize(difference * difference, p->out_multiplier, p->out_shift);
-        *py = (int8_t)nf_clamp(q + p->out_offset, p->act_min, p->act_max);
-    })
-}
+#define SQUARED_DIFFERENCE_KERNEL(T, suffix)                                                       \
+    void nf_squared_difference_##suffix(const nf_view *v, const void *params)                      \
+    {                                                                                              \
+        const nf_params_squared_difference_s8 *p = params;                                         \
+        FOR_EACH(T, T, &v[0], &v[1], &v[2], {                                                      \
+            const int32_t difference = SCALED(*pa, a) + p->b_sign * SCALED(*pb, b);                \
+            const int32_t q =                                                                      \
+                nf_requantize(difference * difference, p->out_multiplier, p->out_shift);           \
+            *py = (T)nf_clamp(q + p->out_offset, p->act_min, p->act_max);                          \
+        })                                                                                         \
+    }
+
+SQUARED_DIFFERENCE_KERNEL(int8_t, s8)
+SQUARED_DIFFERENCE_KERNEL(int16_t, s16)
 
 void nf_add_s8_f32scale(const nf_view *v, const void *params)
 {

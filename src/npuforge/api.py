@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npuforge import api_aton, api_doctor, api_optimize
+from npuforge import api_aton, api_doctor, api_memory, api_optimize, api_quantize
 from npuforge.accelerators.neural_art.epochs import DEFAULT_RELEASE
 from npuforge.accelerators.neural_art.lowering import default_choices
 from npuforge.aton.choices import match_compiled
@@ -73,11 +73,20 @@ PathLike = str | os.PathLike[str]
 Tick = Callable[[str], None]
 
 aton_check = api_aton.aton_check
+aton_cosimulate = api_aton.aton_cosimulate
 aton_diff = api_aton.aton_diff
 aton_document = api_aton.aton_document
 aton_run = api_aton.aton_run
 aton_translate = api_aton.aton_translate
 diagnose_project = api_doctor.diagnose_project
+fit_system = api_memory.fit_system
+check_memory = api_memory.check_memory
+measure_memory = api_memory.measure_memory
+program_ledger = api_memory.program_ledger
+draw_memory = api_memory.draw_memory
+export_plan = api_memory.export_plan
+shortfalls = api_memory.shortfalls
+write_system = api_memory.write_system
 explain_finding = api_doctor.explain_finding
 guided_advice = api_doctor.guided_advice
 probe_source = api_doctor.probe_source
@@ -85,6 +94,7 @@ support_bundle = api_doctor.support_bundle
 versions_document = api_doctor.versions_document
 optimize_model = api_optimize.optimize_model
 lint_model = api_optimize.lint_model
+quantize_model = api_quantize.quantize_model
 
 RANDOM_SAMPLES = 10
 SEED = 42

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,22 @@ from npuforge.aton.check import check_program
 from npuforge.aton.diff import diff_programs
 from npuforge.aton.execute import run_program
 from npuforge.aton.load import file_bytes, load_compiled
+from npuforge.boards import CosimBoard, build_project, find_toolchain
+from npuforge.boards.shared_memory import address_map
 from npuforge.errors import UsageError
+from npuforge.firmware.aton_program import program_code, program_files
 from npuforge.importers import load_model
 from npuforge.report import check_writable, write_file
 from npuforge.report.program import (
     check_document,
+    cosim_document,
     diff_document,
     network_document,
     run_summary,
     trace_document,
 )
 from npuforge.report.run import save_arrays
+from npuforge.targets import load_target
 from npuforge.validate.program import buffer_arrays, compare_with_model, program_inputs
 
 PathLike = str | os.PathLike[str]
@@ -86,6 +92,47 @@ def aton_run(
     if trace:
         return trace_document(network, run)
     return run_summary(network, run, comparison)
+
+
+def aton_cosimulate(
+    path: PathLike,
+    inputs: Sequence[PathLike] = (),
+    *,
+    weights: Sequence[PathLike] = (),
+    build: PathLike | None = None,
+    seed: int = 1,
+) -> dict[str, Any]:
+    """Run a compiled network's CPU side on an emulated Cortex-M55, its NPU side on the simulator.
+
+    Args:
+        path: see `aton_run`.
+        inputs: one .npy an input; random bytes when none are given.
+        weights: weight images instead of the ones beside the code.
+        build: folder to keep the generated project in; a temporary one when None.
+        seed: of random inputs.
+
+    Returns:
+        A document with every CPU buffer and output, and how many bytes differ from the simulator's.
+
+    Raises:
+        ModelError: what the program does that hardware would not survive, by epoch and unit.
+        ToolError: tools are missing, or the firmware does not build, faults or hangs.
+    """
+    network = load_compiled(Path(path), [Path(item) for item in weights])
+    data = program_inputs(network, [Path(item) for item in inputs], seed)
+    tools = find_toolchain()
+    with tempfile.TemporaryDirectory(prefix="npuforge-") as temporary:
+        folder = Path(temporary if build is None else build)
+        places = address_map(network)
+        code = program_code(network, places)
+        for name, content in program_files(code, load_target("mps3-an547")).items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            write_file(folder / name, content)
+        build_project(folder, folder / "build", tools)
+        image = folder / "build" / "program.elf"
+        board = CosimBoard(network, places, image, code.number, code.captures, tools)
+        run = board.run(data)
+    return cosim_document(network, board.name, run, run_program(network, data, capture=True))
 
 
 def aton_check(path: PathLike, weights: Sequence[PathLike] = ()) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from npuforge.cost.measured import Comparison, compare_measured
 from npuforge.cost.neural_art import cost_of_works
 from npuforge.cost.points import operating_point
 from npuforge.errors import UsageError, ValidationError
+from npuforge.explore.resolution import parse_size
 from npuforge.explore.search import Exploration, explore
 from npuforge.graph import Graph
 from npuforge.importers import load_model
@@ -214,11 +215,23 @@ def explore_model(
     compiler: str = DEFAULT_RELEASE,
     max_ms: float | None = None,
     max_ram: int | None = None,
+    sizes: Sequence[str] = (),
 ) -> Exploration:
     """The Pareto front of time, energy and memory over clocks, backend, placement and prefetch.
 
+    Args:
+        model: TFLite or ONNX file.
+        target: board with a Neural-ART.
+        clocks: operating points; default: all of the board.
+        compiler: release of ST Edge AI Core.
+        max_ms: leave out what is slower.
+        max_ram: leave out what takes more bytes of on-chip RAM.
+        sizes: image sizes to try, such as "192" or "256x320" (rows x columns), each with a front
+            of its own; default: the network's.
+
     Raises:
-        NpuforgeError: the model cannot be read, the target has no Neural-ART, a bad option.
+        NpuforgeError: the model cannot be read, the target has no Neural-ART, a bad option, or the
+            network cannot take images of a size.
     """
     board = load_target(target)
     if not board.has_neural_art:
@@ -226,5 +239,5 @@ def explore_model(
     points = tuple(operating_point(board, clock) for clock in clocks)
     return explore(
         load_model(Path(model)), board, points=points, release=compiler, max_ms=max_ms,
-        max_ram=max_ram,
+        max_ram=max_ram, sizes=[parse_size(size) for size in sizes],
     )  # fmt: skip

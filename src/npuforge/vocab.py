@@ -6,32 +6,38 @@ from enum import StrEnum
 
 
 class DType(StrEnum):
-    """Element types of tensors."""
+    """Element types of tensors.
 
-    INT4 = "int4"
-    INT8 = "int8"
-    UINT8 = "uint8"
-    INT16 = "int16"
-    INT32 = "int32"
-    INT64 = "int64"
-    FLOAT16 = "float16"
-    FLOAT32 = "float32"
-    BOOL = "bool"
+    Attributes:
+        bits: width of one element.
+        nbytes: bytes of one element as npuforge stores it; int4 is stored one element a byte.
+        is_float: whether the type is a floating-point type.
+    """
 
-    @property
-    def bits(self) -> int:
-        """Width of one element in bits."""
-        return _BITS[self]
+    bits: int
+    nbytes: int
+    is_float: bool
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of one element as npuforge stores it; int4 is stored one element a byte."""
-        return max(1, _BITS[self] // 8)
+    def __new__(cls, name: str, bits: int = 0) -> DType:
+        """A member, with what is asked most often ready to read."""
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.bits = bits
+        member.nbytes = max(1, bits // 8)
+        member.is_float = name.startswith("float")
+        return member
 
-    @property
-    def is_float(self) -> bool:
-        """Whether the type is a floating-point type."""
-        return self is DType.FLOAT32 or self is DType.FLOAT16
+    __hash__ = str.__hash__  # Enum's runs in Python, and looks up every tensor's type
+
+    INT4 = "int4", 4
+    INT8 = "int8", 8
+    UINT8 = "uint8", 8
+    INT16 = "int16", 16
+    INT32 = "int32", 32
+    INT64 = "int64", 64
+    FLOAT16 = "float16", 16
+    FLOAT32 = "float32", 32
+    BOOL = "bool", 8
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -42,19 +48,6 @@ class DType(StrEnum):
             return 0, 255
         half = 1 << (self.bits - 1)
         return -half, half - 1
-
-
-_BITS = {
-    DType.INT4: 4,
-    DType.INT8: 8,
-    DType.UINT8: 8,
-    DType.INT16: 16,
-    DType.INT32: 32,
-    DType.INT64: 64,
-    DType.FLOAT16: 16,
-    DType.FLOAT32: 32,
-    DType.BOOL: 8,
-}
 
 
 class Contract(StrEnum):

@@ -42,6 +42,7 @@ LITE_GAPS: set[tuple[str, str | None, str | None]] = {
     ("ceil", F32, None),
     ("round", F32, None),
     ("quantize", I16, U8),
+    ("squared_difference", I16, None),
 }
 # the same for tflite-micro, beside uint8, which it has dropped nearly everywhere
 MICRO_GAPS: set[tuple[str, str | None, str | None]] = {
@@ -167,6 +168,8 @@ def run_case(family: str, data: st.DataObject, taken: dict[str, int]) -> None:
     check(graph, ours, truth, "tflite-micro")
 
 
+# one of this family's three types is tflite-micro's alone
+OFTEN_REFUSED_BY_LITE = {"squared_difference"}
 # families whose every layer tflite-micro refuses
 NOT_IN_MICRO = {"tile"}
 
@@ -182,7 +185,7 @@ def test_family(family: str) -> None:
         run_case(family, data, taken)
 
     cases()
-    assert taken["LiteRT"] >= CASES * 0.6, taken
+    assert taken["LiteRT"] >= CASES * (0.4 if family in OFTEN_REFUSED_BY_LITE else 0.6), taken
     assert taken["tflite-micro"] >= (0 if family in NOT_IN_MICRO else CASES * 0.2), taken
 
 

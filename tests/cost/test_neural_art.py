@@ -8,9 +8,17 @@ import numpy as np
 import pytest
 from tests.builders import single, tensor
 
+from npuforge.accelerators import PlacementKind
 from npuforge.cost import Bottleneck, EpochCost, load_calibration, npu_cost
 from npuforge.graph import Graph
-from npuforge.graph.attrs import ConvAttrs
+from npuforge.graph.attrs import (
+    ConcatAttrs,
+    ConvAttrs,
+    CoordinateMode,
+    ResizeAttrs,
+    ResizeMode,
+    TransposeAttrs,
+)
 from npuforge.mapping import map_to_npu
 from npuforge.targets import OperatingPoint
 from npuforge.vocab import DType
@@ -90,3 +98,45 @@ def test_the_interval_holds_the_estimate() -> None:
     cost = npu_cost(graph, map_to_npu(graph).placements, POINT)
     low, high = cost.interval
     assert 0 < low < cost.ms < high
+
+
+def hybrid(op: str, size: int, channels: int) -> EpochCost:
+    """A channel concat of unequal pieces, or a transpose of the same size."""
+    whole = (1, size, size, 3 * channels)
+    if op == "concat":
+        pieces = [tensor("a", (*whole[:3], channels)), tensor("b", (*whole[:3], 2 * channels))]
+        graph = single(op, pieces, [tensor("y", whole)], ConcatAttrs(3))
+    else:
+        out = tensor("y", (1, size, 3 * channels, size))
+        graph = single(op, [tensor("a", whole)], [out], TransposeAttrs((0, 1, 3, 2)))
+    studio = OperatingPoint("studio", 600.0, 800.0, flash_mhz=50.0)
+    found = epoch(graph, studio)
+    assert found.kind is PlacementKind.HYBRID
+    return found
+
+
+@pytest.mark.parametrize(
+    ("size", "channels", "milliseconds"),
+    # Hybrid epochs with the epochs inside them, board log of YOLOv8n at 224 x 224 (Magnus3327's
+    # benchmarks): concats of 75264 and 150528 elements.
+    [(14, 128, 0.219), (28, 64, 0.366)],
+)
+def test_concats_take_the_measured_time(size: int, channels: int, milliseconds: float) -> None:
+    assert hybrid("concat", size, channels).ms == pytest.approx(milliseconds, rel=0.2)
+
+
+def test_a_transpose_by_the_cpu_costs_more_than_a_copy_by_the_npu() -> None:
+    assert hybrid("transpose", 28, 64).ms > 3 * hybrid("concat", 28, 64).ms
+    assert hybrid("transpose", 28, 64).bottleneck is Bottleneck.COPY
+
+
+def test_an_estimate_is_the_surer_the_more_of_it_the_npu_does() -> None:
+    def width(graph: Graph) -> float:
+        low, high = npu_cost(graph, map_to_npu(graph).placements, POINT).interval
+        return high / low
+
+    assumed = single(
+        "resize", [tensor("x", (1, 8, 8, 4))], [tensor("y", (1, 16, 16, 4))],
+        ResizeAttrs((16, 16), ResizeMode.BILINEAR, CoordinateMode.HALF_PIXEL),
+    )  # fmt: skip
+    assert width(convolution(64, 3, 32, 3)) < 1.3 < width(assumed)

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.builders import single, tensor
+from tests.passes.patterns import PATTERNS, Net, Pattern
 
 from npuforge.accelerators import PlacementKind
-from npuforge.cost import EpochWork, Memory, activation_limits, npu_cost, place_activations
+from npuforge.cost import (
+    EpochWork,
+    Memory,
+    activation_limits,
+    compiler_rules,
+    epoch_works,
+    npu_cost,
+    place_activations,
+)
+from npuforge.cost.residence import least_live_order
 from npuforge.graph import Graph
 from npuforge.graph.attrs import ConvAttrs
 from npuforge.mapping import map_to_npu
@@ -78,3 +89,33 @@ def test_live_tensors_fit_at_every_epoch(sizes: list[int], data: st.DataObject) 
         assert held[Memory.CPU_RAM] <= internal - near
         assert total - held[Memory.EXTERNAL] - held[Memory.CPU_RAM] <= near
         assert where.peak >= total
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.make.__name__)
+def test_another_order_can_run_and_keeps_no_more_alive(pattern: Pattern) -> None:
+    graph = pattern.make()
+    works = epoch_works(graph, map_to_npu(graph).placements, compiler_rules("4.0"))
+    other = least_live_order(graph, works)
+    assert sorted(w.nodes for w in other) == sorted(w.nodes for w in works)
+    before, after = (place_activations(graph, one).peak for one in (works, other))
+    assert after <= before
+    ran: set[str] = set()
+    producers = {name: node.name for node in graph.nodes for name in node.outputs}
+    for work in other:
+        ran.update(work.nodes)
+        for name in work.tensors:
+            assert name not in producers or producers[name] in ran
+
+
+def test_a_wide_branch_waits_for_a_narrow_one() -> None:
+    """Two branches from one map, each widened and pooled: one after the other, not side by side."""
+    net = Net()
+    x = net.conv(net.input(1, 16, 16, 4), 4)
+    wide = [net.conv(x, 64) for _ in range(2)]
+    ends = [net.conv(branch, 4) for branch in wide]
+    graph = net.graph(net.op("add", ends))
+    works = epoch_works(graph, map_to_npu(graph).placements, compiler_rules("4.0"))
+    other = least_live_order(graph, works)
+    before, after = (place_activations(graph, one).peak for one in (works, other))
+    assert before >= 2 * 16 * 16 * 64
+    assert after < before - 16 * 16 * 50

@@ -10,6 +10,7 @@ A case is a folder under ``cases/`` with an ``expect.toml``:
 * ``[[copy]]`` tables with ``file`` and ``of``: another copy of a base file, before the edits;
 * ``[[blob]]`` tables with ``file``, ``size`` and optionally ``head``, hexadecimal first bytes:
   binary files that would be large to keep, filled with zeros;
+* ``[[model]]`` tables with ``file`` and ``of``: an ONNX model of ``model_cases``;
 * ``[[edit]]`` tables with ``file``, ``old``, ``new``: changes to the base, each must apply.
 
 All other files of the folder are put on top.
@@ -22,6 +23,8 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.doctor.model_cases import write_model
 
 CASES = Path(__file__).parent / "cases"
 BASE = CASES / "_base"
@@ -66,13 +69,20 @@ class Case:
             path.write_text(text.replace(edit["old"], edit["new"]), encoding="utf-8")
         for blob in self.recipe.get("blob", ()):
             head = bytes.fromhex(blob.get("head", ""))
-            (target / blob["file"]).write_bytes(head.ljust(blob["size"], b"\0"))
+            _folder_of(target / blob["file"]).write_bytes(head.ljust(blob["size"], b"\0"))
+        for model in self.recipe.get("model", ()):
+            write_model(model["of"], _folder_of(target / model["file"]))
         for path in sorted(self.folder.rglob("*")):
             if path.is_file() and path.name != "expect.toml":
                 place = target / path.relative_to(self.folder)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, place)
         return target
+
+
+def _folder_of(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 def cases() -> list[Case]:

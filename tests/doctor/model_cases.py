@@ -114,6 +114,6 @@ MODELS: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
 }
 
 
-def write(name: str, folder: Path) -> None:
+def write_model(name: str, path: Path) -> None:
     """Write the model of a case."""
-    onnx.save(MODELS[name][1](), folder / "model.onnx")
+    onnx.save(MODELS[name][1](), path)

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import onnx
 import pytest
-from tests.doctor.model_cases import MODELS, write
+from tests.doctor.model_cases import MODELS, write_model
 
 from npuforge.doctor import collect, diagnose
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_model(name: str, tmp_path: Path) -> None:
-    write(name, tmp_path)
+    write_model(name, tmp_path / "model.onnx")
     seen = [f.id for f in diagnose(collect([tmp_path])).findings]
     wanted = MODELS[name][0]
     if wanted:
@@ -29,7 +29,7 @@ def test_own_export(tmp_path: Path) -> None:
 
 def test_exclusion_list(tmp_path: Path) -> None:
     """D08: the list names nodes that the file does not have."""
-    write("E01-good", tmp_path)
+    write_model("E01-good", tmp_path / "model.onnx")
     (tmp_path / "quantize.py").write_text('nodes_to_exclude = ["/head/Conv"]\n')
     assert [f.id for f in diagnose(collect([tmp_path])).findings] == ["K20-excluded-name"]
 

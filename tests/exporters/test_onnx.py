@@ -18,7 +18,16 @@ import onnx
 
 from npuforge.errors import NpuforgeError, UnsupportedError
 from npuforge.exporters import Conversion, Format, convert, export_onnx
-from npuforge.graph import Array, Graph, PadAttrs, PadMode, first_difference, verify
+from npuforge.graph import (
+    Array,
+    ElementwiseAttrs,
+    Graph,
+    Node,
+    PadAttrs,
+    PadMode,
+    first_difference,
+    verify,
+)
 from npuforge.graph.attrs import ConvAttrs
 from npuforge.importers import load_model
 from npuforge.importers.onnx.importer import import_onnx
@@ -187,3 +196,30 @@ def test_published_models(shared: Path) -> None:
         again = import_onnx(export_onnx(graph), graph.name, path.name)
         assert first_difference(graph, again) is None, path.name
         assert again.added_transposes == graph.added_transposes
+
+
+def test_equal_constants_of_different_scales() -> None:
+    """Constants of the same bytes are one initializer, and still stand for their own numbers."""
+    pytest.importorskip("onnxruntime")
+    x = tensor("x", (8,), quant=(0.01, 0))
+    near, far = (
+        tensor("near", (1,), quant=(0.002, 0), data=64),
+        tensor("far", (1,), quant=(0.01, -3), data=64),
+    )
+    a, y = tensor("a", (8,), quant=(0.01, -3)), tensor("y", (8,), quant=(0.01, -3))
+    add = ElementwiseAttrs()
+    contract = Contract.ONNX_QLINEAR
+    graph = Graph(
+        "two",
+        {t.name: t for t in (x, near, far, a, y)},
+        (
+            Node("a", "add", ("x", "near"), ("a",), add, contract),
+            Node("y", "minimum", ("a", "far"), ("y",), add, contract),
+        ),
+        ("x",),
+        ("y",),
+    )
+    content = export_onnx(graph)
+    stored = [t.raw_data for t in onnx.load_from_string(content).graph.initializer]
+    assert stored.count(bytes([64])) == 1
+    run_twice(graph, content, {"x": np.arange(-128, 128, 32).astype(np.int8)}, 0, True)

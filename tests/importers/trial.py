@@ -100,6 +100,10 @@ def kinds() -> dict[str, tuple[Callable[[bytes], Any], Callable[[Any, Rng], byte
     }
 
 
+class Hang(BaseException):
+    """A file took too long; no reader's `except Exception` can take it for damage."""
+
+
 def trial(
     kind: str, files: list[Path], count: int, seed: int, folder: Path, largest: int
 ) -> Outcome:
@@ -112,7 +116,7 @@ def trial(
     from npuforge.numerics import Executor, random_inputs
 
     def hang(number: int, frame: object) -> None:
-        raise TimeoutError
+        raise Hang
 
     prepare, mutate = kinds()[kind]
     known = [prepare(path.read_bytes()) for path in files]
@@ -132,7 +136,7 @@ def trial(
         except NpuforgeError as error:
             outcome.errors += 1
             codes[error.code] += 1
-        except Exception as error:
+        except (Hang, Exception) as error:
             calls = traceback.extract_tb(error.__traceback__)[-4:]
             place = " ".join(f"{Path(c.filename).name}:{c.lineno}" for c in calls)
             text = f"{type(error).__name__}: {str(error)[:200]} in {place}"

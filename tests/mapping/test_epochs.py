@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.passes.patterns import PATTERNS, Pattern
 
 from npuforge.accelerators.neural_art.epochs import ACTIV, ARITH, CONVACC, POOL, Epoch, epochs
 from npuforge.accelerators.neural_art.lowering import slices
@@ -293,3 +294,23 @@ def test_chain_lengths_of_movenet(shared: Path) -> None:
         if node.op == "conv2d" and graph.tensor(node.inputs[1]).shape[1:] == (1, 1, 576)
     ]
     assert wide == [3, 3, 3]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: f"{p.code}-{p.make.__name__}")
+@pytest.mark.parametrize("merged", [False, True])
+def test_every_operation_runs_exactly_once(pattern: Pattern, merged: bool) -> None:
+    graph = pattern.make()
+    placements = [place_node(graph, node) for node in graph.nodes]
+    ran = [op.writes for e in epochs(graph, placements, merged=merged) for op in e.operations]
+    assert sorted(ran) == sorted(op.writes for op in operations(graph, placements, merged=merged))
+
+
+def test_an_image_joined_with_itself_is_read_once() -> None:
+    """Twelve doublings in a row: with a reader counted twice there would be thousands of epochs."""
+    net = Net((1, 4, 4, 8))
+    source = net.first
+    for step in range(12):
+        source = net.node("concat", [source, source], (1, 4, 4, 8 << (step + 1)), at.ConcatAttrs(3))
+    graph = net.graph(source)
+    placements = [place_node(graph, node) for node in graph.nodes]
+    assert len(epochs(graph, placements)) == 12

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.numerics.test_runtime import conv_cases
+from tests.numerics.variants import EMULATED, both, emulated, variants
 
 from npuforge import _native
 from npuforge.errors import UsageError
-from npuforge.numerics import PlacedOperand, PlacedStep, View, build_program, kernel_variant
-from npuforge.numerics.program import ConstantPool
+from npuforge.importers import load_model
+from npuforge.numerics import Executor, View, kernel_variant, random_inputs
 
-VARIANTS = [name for name in _native.variants() if name != "portable"]
 SCALES = ("", "_f32scale", "_f64scale")
 
 
@@ -27,33 +30,6 @@ def scaling(rng: np.random.Generator, kind: str, outputs: int, wild: bool) -> li
     multiplier = rng.integers(1 << 30, (1 << 31) - 1, outputs, endpoint=True).astype(np.int32)
     multiplier[rng.random(outputs) < 0.1] = 0
     return [multiplier, rng.integers(low, high, outputs, endpoint=True).astype(np.int32)]
-
-
-def both(
-    kernel: str, inputs: list[tuple[np.ndarray, View]], constants: list[np.ndarray], y: View,
-    params: dict[str, int | float], expect_variant: bool = True,
-) -> None:  # fmt: skip
-    """Run a step with the portable kernel and with each variant; compare all output memory."""
-    pool = ConstantPool()
-    operands = [PlacedOperand(1 + i, view.offset, view) for i, (_, view) in enumerate(inputs)]
-    for data in constants:
-        view = View.dense((data.size,), data.dtype.itemsize)
-        operands.append(PlacedOperand(0, pool.add(data), view))
-    result = 1 + len(inputs)
-    operands.append(PlacedOperand(result, y.offset, y))
-    step = PlacedStep(kernel, 0, tuple(operands), params)
-    sizes = [x.nbytes for x, _ in inputs] + [y.offset + y.extent + 8]
-    results = []
-    for variant in ("portable", *VARIANTS):
-        program = build_program([step], pool.image(), sizes, variant)
-        assert program.variants == [variant if expect_variant else "portable"]
-        for i, (x, _) in enumerate(inputs):
-            program.space(1 + i)[:] = x.reshape(-1).view(np.uint8)
-        program.space(result)[:] = 0xA5
-        program.run(0, 1)
-        results.append(program.space(result).copy())
-    for variant, got in zip(VARIANTS, results[1:], strict=True):
-        assert np.array_equal(got, results[0]), variant
 
 
 @given(
@@ -193,6 +169,36 @@ def test_ties_of_both_roundings() -> None:
         for kind, dtype in (("_f32scale", np.float32), ("_f64scale", np.float64)):
             constants = [weights, bias, np.full(bias.size, step, dtype)]
             both("fully_connected_s8" + kind, inputs, constants, y_view, params)
+
+
+@pytest.mark.parametrize(
+    "name", ["anomaly_detection", "image_classification", "keyword_spotting", "visual_wake_words"]
+)
+def test_networks(name: str, example: Callable[[str], Path]) -> None:
+    """Every tensor of whole networks, with every variant."""
+    graph = load_model(example(name))
+    inputs = random_inputs(graph, np.random.default_rng(1))
+    portable = Executor(graph, capture=True, variant="portable")
+    portable.run(inputs)
+    wanted = portable.read(portable.activations())
+    for variant in variants():
+        executor = Executor(graph, capture=True, variant=variant)
+        assert executor.kernel_variants.get(variant, 0) > 0
+        executor.run(inputs)
+        got = executor.read(executor.activations())
+        for tensor, value in wanted.items():
+            assert np.array_equal(got[tensor], value), (variant, tensor)
+
+
+def test_every_instruction_set_was_tried() -> None:
+    """Skipped where neither the processor nor an emulation runs them all."""
+    missing = {f"{name} emulated" for name in EMULATED} - set(emulated())
+    missing -= {f"{name} emulated" for name in _native.variants()}
+    if missing:
+        pytest.skip(f"no C compiler with SIMDe headers for {', '.join(sorted(missing))}")
+    for name in emulated():
+        assert name in variants()
+        assert kernel_variant() != name  # an emulation is never preferred
 
 
 def test_choice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.numerics.test_runtime import conv_cases
-from tests.numerics.test_variants import both
+from tests.numerics.variants import both
 
 from npuforge.numerics import View
 

@@ -527,29 +527,57 @@ class Pattern:
         raises: whether more of the network must run on the NPU.
         pays: whether it must cost fewer nodes, hazards or time; where it does not, the pass is
             left alone unless the user insists.
+        source: public network, layer or exporter that writes it; stated wherever `raises` is.
     """
 
     code: str
     make: Callable[[], Graph]
     raises: bool = True
     pays: bool = True
+    source: str = ""
 
 
 PATTERNS: tuple[Pattern, ...] = (
-    Pattern("fold-constants", constant_branch),
-    Pattern("drop-identity", identity_broadcast),
-    Pattern("unsigned-to-signed", unsigned_network),
-    Pattern("integer-islands", spiking_step),
+    Pattern(
+        "fold-constants",
+        constant_branch,
+        source="constants computed in the graph: torch.onnx with do_constant_folding=False",
+    ),
+    Pattern(
+        "drop-identity",
+        identity_broadcast,
+        source="torch.onnx writes Tensor.expand as Expand, also to the size it has; two in "
+        "the public birdnet_stm32n6_100.tflite",
+    ),
+    Pattern(
+        "unsigned-to-signed",
+        unsigned_network,
+        source="mobilenet_v1_1.0_224_quant.tflite of TensorFlow's hosted models",
+    ),
+    Pattern(
+        "integer-islands",
+        spiking_step,
+        source="snn_*_V2.tflite (eight published models)",
+    ),
     Pattern("merge-requantize", double_requantize, raises=False),
     Pattern("merge-transposes", layout_sandwich, raises=False),
     Pattern("free-transposes", moved_ones, raises=False),
     Pattern("lower-transposes", channel_shuffle, raises=False),
     Pattern("lower-transposes", attention_heads, raises=False, pays=False),
-    Pattern("lower-rank", five_axes),
+    Pattern(
+        "lower-rank",
+        five_axes,
+        source="YOLOv5, models/yolo.py, Detect.forward: view(bs, na, no, ny, nx).permute(0, "
+        "1, 3, 4, 2), then sigmoid",
+    ),
     Pattern("regroup-convolutions", unrolled_groups, raises=False),
     Pattern("regroup-convolutions", grouped, raises=False),
     Pattern("focus-to-stride", focus, raises=False),
-    Pattern("hoist-slices", yolo_head),
+    Pattern(
+        "hoist-slices",
+        yolo_head,
+        source="YOLOv8 and YOLO11 detection heads (18 published models)",
+    ),
     Pattern("hoist-activation", relu_behind_reshape, raises=False),
     Pattern("stride-out-of-depthwise", strided_line, raises=False),
     Pattern("stride-out-of-depthwise", strided_line_alone, raises=False),
@@ -558,25 +586,82 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern("fuse-activation", relu_layers, raises=False),
     Pattern("fold-requantize", requantized_conv, raises=False),
     Pattern("affine-to-depthwise", preactivation, raises=False),
-    Pattern("dense-dilation", dilated),
+    Pattern(
+        "dense-dilation",
+        dilated,
+        source="WaveNet and TCN layers in Keras: Conv1D(dilation_rate=2 ** i, padding='causal')",
+    ),
     Pattern("nearest-to-transposed-conv", upsample, raises=False, pays=False),
-    Pattern("nearest-to-concat", wide_upsample),
-    Pattern("nearest-to-concat", pooled_pixel),
+    Pattern(
+        "nearest-to-concat",
+        wide_upsample,
+        source="neck of YOLOv8, YOLO11, YOLOX, SSD FPN-Lite (19 published models)",
+    ),
+    Pattern(
+        "nearest-to-concat",
+        pooled_pixel,
+        source="image pooling branch of DeepLabV3 (torchvision, ASPPPooling)",
+    ),
     Pattern("bilinear-to-conv", bilinear, raises=False),
     Pattern("bilinear-to-conv", odd_bilinear, raises=False),
-    Pattern("prelu-to-leaky", prelu_one_slope),
-    Pattern("prelu-to-sum", prelu),
-    Pattern("gelu-to-sigmoid", gelu),
-    Pattern("squared-difference", variance),
+    Pattern(
+        "prelu-to-leaky",
+        prelu_one_slope,
+        source="torch.nn.PReLU, num_parameters=1 by default",
+    ),
+    Pattern(
+        "prelu-to-sum",
+        prelu,
+        source="MobileFaceNet, and MediaPipe's face_landmark.tflite: a slope a channel",
+    ),
+    Pattern(
+        "gelu-to-sigmoid",
+        gelu,
+        source="torch.onnx, symbolic_opset9.gelu: Div, Erf, Add, Mul, Mul (ViT, ConvNeXt)",
+    ),
+    Pattern(
+        "squared-difference",
+        variance,
+        source="tf.nn.moments: reduce_mean(squared_difference(y, mean)), under Keras "
+        "LayerNormalization",
+    ),
     Pattern("sum-to-conv", counted, raises=False),
-    Pattern("sum-to-conv", channel_mean),
-    Pattern("reduce-to-pool", temporal_pool),
+    Pattern(
+        "sum-to-conv",
+        channel_mean,
+        source="CBAM spatial attention: torch.mean(x, dim=1, keepdim=True)",
+    ),
+    Pattern(
+        "reduce-to-pool",
+        temporal_pool,
+        source="Keras GlobalMaxPooling1D: max over the steps axis",
+    ),
     Pattern("reduce-to-pool", temporal_mean, raises=False),
-    Pattern("gather-to-slice", gathered),
-    Pattern("copies-to-concat", tiled),
+    Pattern(
+        "gather-to-slice",
+        gathered,
+        source="torch.onnx writes x[:, index] with a constant index as Gather",
+    ),
+    Pattern(
+        "copies-to-concat",
+        tiled,
+        source="PointNet, PointNetfeat.forward: x.view(-1, 1024, 1).repeat(1, 1, n_pts)",
+    ),
     Pattern("merge-reshapes", double_reshape, raises=False),
     Pattern("merge-equal", computed_twice, raises=False),
-    Pattern("drop-dead-code", unread_branch),
-    Pattern("integer-inputs", float_input),
-    Pattern("cpu-tail", classifier),
+    Pattern(
+        "drop-dead-code",
+        unread_branch,
+        source="GoogLeNet's auxiliary classifiers, left in when an output is cut off",
+    ),
+    Pattern(
+        "integer-inputs",
+        float_input,
+        source="Keras post-training quantisation with float interface (13 published models)",
+    ),
+    Pattern(
+        "cpu-tail",
+        classifier,
+        source="softmax heads of ST's model zoo (68 published models)",
+    ),
 )

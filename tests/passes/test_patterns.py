@@ -75,6 +75,12 @@ def test_pattern(pattern: Pattern) -> None:
         assert found.relative < 0.05
 
 
+def test_what_raises_the_share_is_found_in_public_networks() -> None:
+    raising = {p.code for p in PATTERNS if p.raises and p.source}
+    assert len(raising - {item.code for item in BOUNDARY}) >= 12
+    assert all(p.source for p in PATTERNS if p.raises)
+
+
 @pytest.mark.parametrize("pattern", PATTERNS, ids=IDS)
 def test_provenance(pattern: Pattern) -> None:
     """Every node that came names nodes of the original network."""

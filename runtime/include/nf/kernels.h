@@ -87,6 +87,7 @@ extern "C" {
 #define NF_PARAMS_add_u8(I, F) NF_PARAMS_add_s8(I, F)
 #define NF_PARAMS_add_s16(I, F) NF_PARAMS_add_s8(I, F)
 #define NF_PARAMS_squared_difference_s8(I, F) NF_PARAMS_add_s8(I, F)
+#define NF_PARAMS_squared_difference_s16(I, F) NF_PARAMS_add_s8(I, F)
 /* y = rint(a * a_scale + (b * b_scale + offset)), saturated */
 #define NF_PARAMS_add_s8_f32scale(I, F) F(a_scale) F(b_scale) F(offset) NF_RANGE_PARAMS(I, F)
 /* y = ((a + a_offset) * (b + b_offset)) requantised + out_offset */
@@ -219,7 +220,8 @@ extern "C" {
     K(transpose_conv2d_s8) K(transpose_conv2d_s8_f32scale) K(transpose_conv2d_u8)                  \
     K(transpose_conv2d_s16) K(transpose_conv2d_f32)                                                \
     K(matmul_s8) K(matmul_s8_f32scale) K(matmul_s16) K(matmul_f32)                                 \
-    K(add_s8) K(add_u8) K(add_s16) K(squared_difference_s8) K(add_s8_f32scale)                     \
+    K(add_s8) K(add_u8) K(add_s16) K(add_s8_f32scale)                                              \
+    K(squared_difference_s8) K(squared_difference_s16)                                             \
     K(mul_s8) K(mul_u8) K(mul_s16) K(mul_s8_f32scale)                                              \
     K(extreme_s8) K(extreme_u8) K(extreme_s16) K(prelu_s8) K(binary_s8_float)                      \
     K(binary_f32) K(binary_s32) K(binary_s64) K(compare) K(select)                                 \

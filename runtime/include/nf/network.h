@@ -54,6 +54,10 @@ typedef struct nf_network {
     uint32_t capture_count;
     const nf_state *states;
     uint32_t state_count;
+    const uint32_t *space_bytes; /* size of each memory space; the first is that of the weights */
+    uint32_t weights_crc;        /* CRC-32 (IEEE 802.3) of the weights */
+    uint32_t build;              /* number of this generation: other plan or weights, other number */
+    uint32_t abi;                /* NF_ABI it was made for */
 } nf_network;
 
 /* Address of an input or output; NULL when there is none with this number. Inputs may be

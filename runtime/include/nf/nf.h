@@ -15,7 +15,7 @@ extern "C" {
 
 /* Version of the layout of the structures below. Generated networks state the one they were made
  * for, and do not compile against another. */
-#define NF_ABI 2
+#define NF_ABI 3
 
 /* Largest number of operands of one step. */
 #define NF_MAX_OPERANDS 12

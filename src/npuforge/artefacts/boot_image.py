@@ -46,5 +46,7 @@ def read_boot_image(data: bytes, file: str = "image") -> BootImage:
         raise ModelError("DOC-004", file=file, reason="no STM2 header")
     old = struct.unpack_from("<I", data, 0x48)[0] >> 16 == 2
     version, length, entry = struct.unpack_from("<III", data, 0x48 if old else 0x68)
+    if version >> 16 != 2:
+        raise ModelError("DOC-004", file=file, reason=f"header version {version:#010x}")
     reset = struct.unpack_from("<I", data, PAYLOAD + 4)[0] if len(data) >= PAYLOAD + 8 else None
     return BootImage(version, length, entry, reset, len(data))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from npuforge.errors import ModelError
 
@@ -22,6 +23,8 @@ class Section:
         size: bytes.
         loaded: whether its bytes are in the file (not .bss).
         code: executable.
+        writable: whether the program may write it; a map does not say, False there.
+        load_address: where its bytes are stored; its address where that is the same or unknown.
     """
 
     name: str
@@ -29,6 +32,13 @@ class Section:
     size: int
     loaded: bool
     code: bool
+    writable: bool = False
+    load_address: int = -1
+
+    def __post_init__(self) -> None:
+        """A section that is not moved lies where it runs."""
+        if self.load_address < 0:
+            object.__setattr__(self, "load_address", self.address)
 
     @property
     def end(self) -> int:
@@ -70,13 +80,15 @@ def read_elf(data: bytes, file: str = "elf") -> Image:
     try:
         elf = ELFFile(io.BytesIO(data))
         sections, symbols = [], {}
+        segments = [s for s in elf.iter_segments() if s["p_type"] == "PT_LOAD" and s["p_filesz"]]
         for section in elf.iter_sections():
             flags = section["sh_flags"]
             if flags & 2 and section["sh_size"]:
                 sections.append(
                     Section(
                         section.name, section["sh_addr"], section["sh_size"],
-                        section["sh_type"] != "SHT_NOBITS", bool(flags & 4),
+                        section["sh_type"] != "SHT_NOBITS", bool(flags & 4), bool(flags & 1),
+                        _load_address(section["sh_addr"], section["sh_size"], segments),
                     )
                 )  # fmt: skip
             if section["sh_type"] == "SHT_SYMTAB":
@@ -88,15 +100,22 @@ def read_elf(data: bytes, file: str = "elf") -> Image:
                             symbol.name, symbol["st_value"], symbol["st_size"]
                         )
         loads = [
-            (segment["p_paddr"], segment["p_paddr"] + segment["p_filesz"])
-            for segment in elf.iter_segments()
-            if segment["p_type"] == "PT_LOAD" and segment["p_filesz"]
+            (segment["p_paddr"], segment["p_paddr"] + segment["p_filesz"]) for segment in segments
         ]
         entry = int(elf["e_entry"])
     except Exception as error:
         raise ModelError("DOC-004", file=file, reason=f"{type(error).__name__}: {error}") from None
     span = max(end for _, end in loads) - min(start for start, _ in loads) if loads else 0
     return Image(entry, tuple(sections), symbols, span)
+
+
+def _load_address(address: int, size: int, segments: Sequence[Any]) -> int:
+    for segment in segments:
+        offset = address - int(segment["p_vaddr"])
+        if offset >= 0 and offset + size <= int(segment["p_memsz"]):
+            stored: int = int(segment["p_paddr"]) + offset
+            return stored
+    return -1
 
 
 _SECTION = re.compile(

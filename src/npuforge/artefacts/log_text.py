@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -22,6 +22,21 @@ MAX_LINE = 2000
 """Characters of a line that readers look at; a longer line is cut."""
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-_])")
+_STAMP = re.compile(
+    r"^[ \t]*(?=[\[\dID])(?:\[?(?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?"
+    r"(?:[ \t]*(?:->|>|\|))?[ \t]+)?"
+    r"(?:\[(?:INFO|DEBUG|TRACE)\][ \t]+(?:[\w.]+(?::\d+)?[ \t]*[:-][ \t]+)?|"
+    r"[ID] \(\d+\) [\w-]+:[ \t])?",
+    re.MULTILINE,
+)
+"""What terminals and loggers put in front of every line: time of day, level, place. Levels above
+INFO stay, they say something; so do a kernel's seconds since boot."""
+MAX_STAMPED = 16 << 20
+"""Characters of a log from which stamps are taken off; in longer ones they stay."""
+LINES = 8_000
+"""Lines that hold a literal which are looked at in one long log."""
+FEWEST = 200
+"""The same in each of many long logs of a project."""
 CLASSIFIED = 400
 """Characters of a line that decide its class; tables of reports have far longer lines."""
 MAX_TEMPLATES = 4000
@@ -50,6 +65,7 @@ class LogText:
         encoding: how it was decoded.
         cut: bytes that were left out because the file is larger than MAX_BYTES.
         binary: whether it looks like no text at all; `text` is empty then.
+        effort: share of the lines with a literal that readers look at in a long log.
     """
 
     name: str
@@ -57,6 +73,7 @@ class LogText:
     encoding: str = "utf-8"
     cut: int = 0
     binary: bool = False
+    effort: float = 1.0
 
     @cached_property
     def lower(self) -> str:
@@ -101,29 +118,38 @@ class LogText:
 
     def may_hold(self, literal: str) -> bool:
         """False only when a lower-case literal is certainly absent; cheap on long logs."""
-        if len(self.text) < 1 << 20:
+        if len(self.text) < 1 << 16:
             return True
         parts = literal.encode().translate(None, _HEX_DIGITS).split()
         return all(part in self._shapes for part in parts)
 
-    def lines_with(self, literals: Iterable[str], limit: int = 8_000) -> list[int]:
+    def holds(self, *literals: str) -> bool:
+        """Whether one of some literals, given in lower case, is anywhere in the log."""
+        return any(literal in self.lower for literal in filter(self.may_hold, literals))
+
+    def lines_with(self, literals: Iterable[str], limit: int = LINES) -> list[int]:
         """Numbers of the lines that hold one of some literals, ascending.
 
         Args:
             literals: in lower case.
-            limit: lines a literal that are taken from the beginning; of the rest, half as many from
-                the end, where a log that stopped is decided.
+            limit: lines a literal that are taken from the beginning, fewer by `effort`; of the
+                rest, half as many from the end, where a log that stopped is decided.
         """
         numbers: set[int] = set()
+        limit = max(min(limit, FEWEST), round(limit * self.effort))
         for literal in filter(self.may_hold, literals):
             if not _forward(self, literal, limit, numbers):
                 _backward(self, literal, limit // 2, numbers)
         return sorted(numbers)
 
     def with_literal(self, literal: str, limit: int = 100_000) -> Iterator[Line]:
-        """Lines that hold a literal, given in lower case, any case in the text; each line once."""
+        """Lines that hold a literal, given in lower case, any case in the text; each line once.
+
+        The limit falls with `effort`.
+        """
         if not self.may_hold(literal):
             return
+        limit = max(min(limit, FEWEST), round(limit * self.effort))
         find, starts, total = self.lower.find, self.starts, len(self.text)
         at, count = find(literal), 0
         while at >= 0 and count < limit:
@@ -221,22 +247,35 @@ def log_from_bytes(data: bytes, name: str = "log") -> LogText:
         text = _ANSI.sub("", text)
     if not text.isprintable() and any(chr(c) in text for c in _CONTROL):
         text = text.translate(_CONTROL)
-    return LogText(name, text, encoding, cut)
+    return LogText(name, _unstamped(text), encoding, cut)
 
 
-def read_log(path: Path) -> LogText:
+def _unstamped(text: str) -> str:
+    """The text without the stamps of its lines, where most lines begin with one."""
+    if len(text) > MAX_STAMPED:
+        return text
+    head = [line for line in text[:20_000].split("\n")[:200] if line.strip()]
+    stamped = sum(1 for line in head if (found := _STAMP.match(line)) and found[0].strip())
+    return _STAMP.sub("", text) if stamped > 0.6 * len(head) else text
+
+
+def read_log(path: Path, effort: float = 1.0) -> LogText:
     """Read a log file.
+
+    Args:
+        path: the file.
+        effort: see `LogText`.
 
     Raises:
         OSError: the file cannot be opened.
     """
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)
-        log = log_from_bytes(data, str(path))
+        log = replace(log_from_bytes(data, str(path)), effort=effort)
         if len(data) <= MAX_BYTES:
             return log
         size = file.seek(0, 2)
-    return LogText(log.name, log.text, log.encoding, size - MAX_BYTES, log.binary)
+    return replace(log, cut=size - MAX_BYTES)
 
 
 def _encoding(data: bytes) -> str | None:

@@ -1,7 +1,8 @@
 """Generated network code: pools, buffers, epochs, CPU calls, descriptors and blobs as data.
 
-Read are ``network.c`` as compilers 1.0 to 1.1.3 (tools STAI-2.0 to STAI-4.0) write it, for the epoch
-controller or with descriptors in clear, and the header with the blobs. What is read is what stands there; nothing is judged.
+Read are ``network.c`` as compilers 1.0 to 1.1.3 (tools STAI-2.0 to STAI-4.0) write it, for the
+epoch controller or with descriptors in clear, and the header with the blobs. What is read is what
+stands there; nothing is judged.
 """
 
 from __future__ import annotations

@@ -137,13 +137,18 @@ _ANCHORS = (
     "panfrost",
     "layer",
     "cache sync",
+    "fail",
+    "timeout",
+    "timed out",
+    "fault",
+    "reset",
     "sync skipped",
     "cma",
     "iommu",
 )
 _TIME = re.compile(r"^\s*(?:<\d>)?\[\s*(\d+\.\d+)\]|\[(\d{1,2}):(\d\d):(\d\d(?:\.\d+)?)\]")
 _NPU = re.compile(
-    r"npu|rknn|galcore|\bvip\b|ethos|neural|\bdla\b|\bapu\b|session|\bsess\b|inference|\binfer\b|"
+    r"(?<!i)npu|rknn|galcore|\bvip\b|ethos|neural|\bdla\b|\bapu\b|session|\bsess\b|inference|\binfer\b|"
     r"\bop(?:eration)?[ _]?id\b|\bmodel\b",
     re.IGNORECASE,
 )
@@ -160,11 +165,13 @@ _CODE = re.compile(
     re.IGNORECASE,
 )
 _FAILED = re.compile(
-    r"fail(?:ed|ure|s)?\b|\berror\b|\berr\b|abort|reject|invalid|unable|cannot|refused|fault\b|"
+    r"fail(?:ed|ure|s)?\b|\berror\b|\berr\b|abort|reject|invalid|unable|cannot|refused|(?<!de)fault\b|"
     r"\b(?:ret(?:urn(?:ed)?)?|rc|status|errno)\s*[=:]?\s*-[1-9]",
     re.IGNORECASE,
 )
-_SAID = re.compile(r"fail|err|abort|reject|invalid|unable|cannot|refused|fault", re.IGNORECASE)
+_SAID = re.compile(
+    r"fail|err|abort|reject|invalid|unable|cannot|refused|(?<!de)fault", re.IGNORECASE
+)
 _FINE = re.compile(
     r"\b(?:no|0|without) (?:error|errors|failure|failures|fault)\b|"
     r"\b(?:errors?|fail(?:ed|ures?)?|status|ret|result|err)\s*[=:]\s*0x?0*\b(?!x)",
@@ -245,11 +252,26 @@ _ROLES = (
 )
 
 
+_GATES = (
+    (_SUPPLY, "voltage|brown|current|thermal|power supply"),
+    (_GPU, "gpu|mali|panfrost|glmark|panthor"),
+    (_IOMMU, "iommu|page fault|smmu|translation fault"),
+    (_PROBE, "leakage|power model|dynamic-|looking up|deferred|supply|regulator"),
+    (_SKIPPED, "sync|flush|clean|invalidate|cache|skip"),
+    (_MISALIGNED, "align"),
+    (_ALLOCATION, "alloc|cma|out of memory|no memory|enomem"),
+    (_RESET, "reset"),
+    (_TIMEOUT, "timeout|time out|time-out|timed|wait job"),
+)
+"""Patterns with literals of which every match holds one: without them, no line needs a look."""
+
+
 def read_driver_log(log: LogText) -> DriverLog:
     """Events and regions of a log, in order of lines."""
     events: list[DriverEvent] = []
     regions: list[Region] = []
-    kind_of = Classifier(_kind)
+    live = frozenset(pattern for pattern, words in _GATES if log.holds(*words.split("|")))
+    kind_of = Classifier(lambda text: _kind(text, live))
     has_address = Classifier(lambda text: bool(_ADDRESS.search(text)))
     fine = 0
     for line in map(log.line, log.lines_with(_ANCHORS)):
@@ -282,38 +304,43 @@ def _time(text: str) -> float | None:
     return int(found.group(2)) * 3600 + int(found.group(3)) * 60 + float(found.group(4))
 
 
-def _kind(text: str) -> Kind | None:
-    if _SUPPLY.search(text):
+def _on(pattern: re.Pattern[str], text: str, live: frozenset[re.Pattern[str]]) -> bool:
+    """Whether a line matches a pattern that can match in its log at all."""
+    return pattern in live and pattern.search(text) is not None
+
+
+def _kind(text: str, live: frozenset[re.Pattern[str]]) -> Kind | None:
+    if _on(_SUPPLY, text, live):
         return Kind.SUPPLY
-    if _GPU.search(text):
+    if _on(_GPU, text, live):
         if _GPU_BAD.search(text) or (_FAILED.search(text) and not _FINE.search(text)):
             return Kind.GPU_FAILED
         return Kind.GPU_OK if _GPU_OK.search(text) else None
-    if _IOMMU.search(text):
+    if _on(_IOMMU, text, live):
         return Kind.PAGE_FAULT
-    if not _NPU.search(text) and not _OPERATION.search(text) and not _SKIPPED.search(text):
+    if not _NPU.search(text) and not _OPERATION.search(text) and not _on(_SKIPPED, text, live):
         return None
-    return _npu_kind(text)
+    return _npu_kind(text, live)
 
 
-def _npu_kind(text: str) -> Kind | None:
-    if _PROBE.search(text):
+def _npu_kind(text: str, live: frozenset[re.Pattern[str]]) -> Kind | None:
+    if _on(_PROBE, text, live):
         return None
-    if _SKIPPED.search(text):
+    if _on(_SKIPPED, text, live):
         return Kind.SYNC_SKIPPED
-    if _MISALIGNED.search(text):
+    if _on(_MISALIGNED, text, live):
         return Kind.MISALIGNED
     failed = bool(_FAILED.search(text)) and not _FINE.search(text)
-    if failed and _ALLOCATION.search(text):
+    if failed and _on(_ALLOCATION, text, live):
         return Kind.ALLOCATION_FAILED
-    if _RESET.search(text):
+    if _on(_RESET, text, live):
         return Kind.RESET
     if failed and re.search(r"session|\bsess\b|context|\binit\b", text, re.IGNORECASE):
         return Kind.SESSION_FAILED
     operation = _OPERATION.search(text)
-    if operation and (failed or _TIMEOUT.search(text)):
+    if operation and (failed or _on(_TIMEOUT, text, live)):
         return Kind.OPERATION_FAILED
-    if _TIMEOUT.search(text):
+    if _on(_TIMEOUT, text, live):
         return Kind.TIMEOUT
     if failed and (_RUN.search(text) or (_SAID.search(text) and _CODE.search(text))):
         return Kind.RUN_FAILED

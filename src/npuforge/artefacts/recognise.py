@@ -56,13 +56,19 @@ _SUFFIX = {
 _NAMES = {
     "makefile": Kind.BUILD, "gnumakefile": Kind.BUILD, "cmakelists.txt": Kind.BUILD,
     "prj.conf": Kind.BUILD, ".config": Kind.BUILD, ".cproject": Kind.BUILD,
-    "cmakepresets.json": Kind.BUILD,
+    "cmakepresets.json": Kind.BUILD, ".mxproject": Kind.OTHER,
 }  # fmt: skip
+LOG_NAME = re.compile(
+    r"(?<![a-z])(?:logs?|uart|console|serial|dmesg|putty|minicom|teraterm)(?![a-z])|"
+    r"(?<![a-z])(?:uart|serial|build|boot|run|test|error|debug|device|board|kernel)logs?(?![a-z])"
+)
+"""File names, in lower case, that say log; catalogues and dialogues do not."""
 _LOG_SUFFIXES = ("", ".log", ".txt", ".out", ".err", ".cap", ".trace", ".capture")
 # drawings, and what build tools write: neither is anything a board said
 _NO_SPEECH = {
     ".dot", ".gv", ".svg", ".css", ".d", ".su", ".cyclo", ".ninja", ".ewp", ".ewd", ".ewt",
-    ".eww", ".uvprojx", ".uvoptx", ".launch",
+    ".eww", ".uvprojx", ".uvoptx", ".launch", ".make", ".internal", ".mxproject", ".filters",
+    ".list", ".lst", ".lss", ".dis", ".s", ".asm",
 }  # fmt: skip
 _BOOT_MAGIC = b"STM2"
 _NETWORK = re.compile(rb"EpochBlock_ItemTypeDef|LL_ATON_VERSION_MAJOR|LL_ATON_EB_")
@@ -75,6 +81,8 @@ _MAP = re.compile(
     re.MULTILINE,
 )
 _LD = re.compile(rb"^\s*(?:MEMORY|SECTIONS)\s*\n?\s*\{", re.MULTILINE)
+_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]+[<"]', re.MULTILINE)
+"""C under a name that is none of C: what an editor keeps, a template, a patch."""
 _LOGLINE = re.compile(
     rb"(?:^|\n)(?:\[?\d\d:\d\d:\d\d|\[[^\]\n]{1,24}\]\s|.{0,40}\b(?:HardFault|CFSR|NPU|E\d{3}\(|"
     rb"TOOL ERROR|ERROR|error:|LL_ATON))",
@@ -151,10 +159,12 @@ def _text_kind(name: str, head: bytes) -> Kind:
         return Kind.LINUX_LOG
     if _MAP.search(head):
         return Kind.MAP
-    if _LD.search(head):
+    if _LD.search(head) and not name.endswith((".md", ".rst", ".html")):
         return Kind.LINKER_SCRIPT
+    if _INCLUDE.search(head):
+        return Kind.OTHER
     suffix = Path(name).suffix
     named = suffix in _LOG_SUFFIXES or re.fullmatch(r"\.\d+", suffix)
-    if named and (re.search(r"log|uart|console", name) or _LOGLINE.search(head)):
+    if named and (LOG_NAME.search(name) or _LOGLINE.search(head)):
         return Kind.LOG
     return Kind.OTHER if suffix in _NO_SPEECH or ".c." in name else Kind.TEXT

@@ -2,7 +2,7 @@
 
 Understood: ST's getting-started applications, the validation firmware, FSBL prints, LL_ATON prints,
 people's own ``printf`` lines that name a stage, and npuforge's staged log
-(``nf-stage NAME result=N t_us=N``).
+(``nf-stage NAME result=N t_us=N [run_us=N] [status=NAME]``; docs/reference/staged_log.md).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class Stage(StrEnum):
     RIF = "rif"
     RUNTIME = "runtime_init"
     NETWORK = "network_init"
+    BUFFERS = "buffers"
     CAMERA = "camera"
     RUN = "run"
     DONE = "done"
@@ -106,42 +107,72 @@ class UartLog:
 _STAGES = (
     (
         Stage.BOOT,
+        "reset cause|boot|===|stm32n6|application start|hello",
         r"reset cause|boot(?:ing)?\b.*\b(?:start|app|banner|v\d)|={3,}.*(?:start|boot)|"
         r"^\s*-+ ?stm32n6.*-+\s*$|application start|hello",
     ),
-    (Stage.FSBL, r"\bfsbl\b|first stage boot|jump(?:ing)? to (?:the )?app"),
+    (
+        Stage.FSBL,
+        "fsbl|first stage boot|jump",
+        r"\bfsbl\b|first stage boot|jump(?:ing)? to (?:the )?app",
+    ),
     (
         Stage.CLOCK,
+        "clock|pll|sysclk|overdrive|cpu freq|npu freq",
         r"\b(?:clock|pll|sysclk|overdrive|cpu freq|npu freq|set[- ]?up clocks?|clocks)\b",
     ),
-    (Stage.PSRAM, r"\bpsram\b|hyper ?ram|\bxspi1\b|aps256|external ram"),
-    (Stage.FLASH, r"\bxspi2\b|\bnor\b|octo ?flash|external flash|\bext ?flash\b|memory[- ]mapped"),
-    (Stage.NPU_RAM, r"\bnpu ?ram|axisram[3-6]|sramsd|\bramcfg\b"),
-    (Stage.CACHE, r"cacheaxi|npu[ _]cache"),
-    (Stage.RIF, r"\brisaf|\brif(?:sc)?\b|\brimc\b|\briss?c\b"),
+    (
+        Stage.PSRAM,
+        "psram|hyperram|hyper ram|xspi1|aps256|external ram",
+        r"\bpsram\b|hyper ?ram|\bxspi1\b|aps256|external ram",
+    ),
+    (
+        Stage.FLASH,
+        "xspi2|nor|flash|memory-mapped|memory mapped",
+        r"\bxspi2\b|\bnor\b|octo ?flash|external flash|\bext ?flash\b|memory[- ]mapped",
+    ),
+    (
+        Stage.NPU_RAM,
+        "npuram|npu ram|axisram|sramsd|ramcfg",
+        r"\bnpu ?ram|axisram[3-6]|sramsd|\bramcfg\b",
+    ),
+    (Stage.CACHE, "cacheaxi|npu cache|npu_cache", r"cacheaxi|npu[ _]cache"),
+    (Stage.RIF, "risaf|rif|rimc|risc|rissc", r"\brisaf|\brif(?:sc)?\b|\brimc\b|\briss?c\b"),
     (
         Stage.NETWORK,
+        "network|stai_|loading",
         r"ll_aton_(?:rt_)?init_network|stai_\w*init\b|network[ _]init|init(?:ialis|"
         r"ializ)?\w* (?:of )?(?:the )?network|npu network|loading (?:the )?model",
     ),
-    (Stage.RUNTIME, r"ll_aton_rt_runtimeinit|ll_aton_init\b|runtime[ _]?init|ll_aton runtime"),
+    (
+        Stage.RUNTIME,
+        "runtime|ll_aton_init",
+        r"ll_aton_rt_runtimeinit|ll_aton_init\b|runtime[ _]?init|ll_aton runtime",
+    ),
     (
         Stage.DONE,
+        "done|inference",
         r"ll_aton_rt_done|inference (?:done|complete|finished|ok)|\bdone\b.*\b(?:ms|us)\b",
     ),
     (
         Stage.RUN,
+        "inference|network|npu|runepochblock|ll_aton_rt_main|epoch",
         r"run(?:ning)? (?:the )?(?:inference|network|npu)|start(?:ing)? (?:the )?(?:inference|npu)|"
         r"runepochblock|inference start|ll_aton_rt_main|epoch \d+|first inference",
     ),
     (
         Stage.NPU,
+        "npu",
         r"(?:config\w*|init\w*|enabl\w*|set[- ]?up) (?:of )?(?:the )?npu|npu (?:init|"
         r"config|ready|enabled|ok)|\bnpu_?init\b",
     ),
-    (Stage.CAMERA, r"\bcamera\b|\bimx\d+|\bdcmipp\b|\bisp\b"),
+    (Stage.CAMERA, "camera|imx|dcmipp|isp", r"\bcamera\b|\bimx\d+|\bdcmipp\b|\bisp\b"),
 )
-_COMPILED = tuple((stage, re.compile(pattern, re.IGNORECASE)) for stage, pattern in _STAGES)
+_COMPILED = tuple(
+    (stage, tuple(literals.split("|")), re.compile(pattern, re.IGNORECASE))
+    for stage, literals, pattern in _STAGES
+)
+"""Each stage with literals of which every line of it holds one, and the pattern that decides."""
 _FAILED = re.compile(
     r"fail|error|\bko\b|timeout|timed out|invalid|cannot|unable|assert", re.IGNORECASE
 )
@@ -190,6 +221,7 @@ _ANCHORS = (
     "result",
 )
 _OWN = re.compile(r"nf-stage\s+(\w+)\s+(?:result|code)=(-?\w+)")
+_OWN_TIME = re.compile(r"\brun_us=(\d+)")
 _RISAF = re.compile(r"risaf\s*#?(\d+)", re.IGNORECASE)
 _TIME = re.compile(r"([\d]+(?:\.\d+)?)\s*(ms|us|µs)\b", re.IGNORECASE)
 _INFERENCE = re.compile(
@@ -220,13 +252,22 @@ _BOOT = re.compile(
 )
 
 
+_PATHS = re.compile(
+    r"[\\/][\w.+-]+[\\/][\w.+-]+|\w\.(?:c|h|s|o|obj|ld|cpp|make|cmake)\b", re.IGNORECASE
+)
+"""Names of files: what a build says of its sources, not what a firmware says of itself."""
+
+
 def read_uart_log(log: LogText) -> UartLog:
     """Read a UART log."""
     stages: list[StageMark] = []
     inferences: list[Inference] = []
     codes: list[ResultCode] = []
     boots: list[int] = []
-    classify = Classifier(_traits)
+    patterns = tuple(
+        (stage, pattern) for stage, literals, pattern in _COMPILED if log.holds(*literals)
+    )
+    classify = Classifier(lambda text: _traits(text, patterns))
     for line in map(log.line, log.lines_with(_ANCHORS)):
         traits = classify(line.text)
         if traits is None:
@@ -259,20 +300,25 @@ class _Traits:
     boot: bool
 
 
-def _traits(text: str) -> _Traits:
-    stage = next((stage for stage, pattern in _COMPILED if pattern.search(text)), None)
-    if text.lstrip().startswith("nf-"):
+def _traits(text: str, patterns: tuple[tuple[Stage, re.Pattern[str]], ...]) -> _Traits:
+    stage = next((stage for stage, pattern in patterns if pattern.search(text)), None)
+    files = _PATHS.search(text) is not None
+    if files or text.lstrip().startswith("nf-"):
         # what the generated probes print is read elsewhere
         stage = None
     own = _OWN.search(text)
     if own:
         stage = next((known for known in Stage if known.value == own.group(1).lower()), None)
-    timed = _TIME.search(text) and _INFERENCE.search(text)
+        # the last stage of an inference tells its time; no number of these lines is an output
+        is_inference = bool(_OWN_TIME.search(text))
+    else:
+        timed = _TIME.search(text) and _INFERENCE.search(text)
+        is_inference = bool(timed or _OUTPUT.search(text))
     return _Traits(
         stage,
-        bool(timed or _OUTPUT.search(text)),
+        is_inference,
         bool(_CODE.search(text)),
-        bool(_BOOT.search(text)),
+        not files and bool(_BOOT.search(text)),
     )
 
 
@@ -300,6 +346,9 @@ def _mark(line: Line, stage: Stage) -> StageMark:
 
 
 def _inference(line: Line) -> Inference | None:
+    own = _OWN_TIME.search(line.text) if _OWN.search(line.text) else None
+    if own:
+        return Inference(line.number, int(own.group(1)) / 1000, (), line.text.strip())
     found = _TIME.search(line.text)
     timed = found and _INFERENCE.search(line.text)
     milliseconds = None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from npuforge.aton.compiled import Compiled
 from npuforge.aton.simulate import EpochRun, run_epoch
@@ -35,8 +36,8 @@ class ProgramRun:
     outputs: Mapping[str, bytes]
 
 
-def memory_for(network: Compiled) -> Memory:
-    """Memory with the network's pools and constants; neighbouring pools are one region."""
+def memory_spans(network: Compiled) -> list[tuple[int, int]]:
+    """First and end address of every stretch of memory a run needs; neighbouring pools are one."""
     spans = [(region.address, region.end) for region in network.regions if region.size]
     spans += [(image.address, image.end + _SLACK) for image in network.images]
     spans += [(buffer.address, buffer.end + _SLACK) for buffer in network.lacking]
@@ -48,7 +49,19 @@ def memory_for(network: Compiled) -> Memory:
             joined[-1][1] = max(joined[-1][1], high)
         else:
             joined.append([low, high])
-    memory = Memory({low: np.zeros(high - low, np.uint8) for low, high in _cut(network, joined)})
+    return _cut(network, joined)
+
+
+def memory_for(network: Compiled, regions: Mapping[int, NDArray[np.uint8]] | None = None) -> Memory:
+    """Memory with the network's pools and constants.
+
+    Args:
+        network: whose memory.
+        regions: bytes of every span by its first address, to be used in place; new ones when None.
+    """
+    if regions is None:
+        regions = {low: np.zeros(high - low, np.uint8) for low, high in memory_spans(network)}
+    memory = Memory(regions)
     for image in network.images:
         memory.load(image.address, image.data)
     return memory

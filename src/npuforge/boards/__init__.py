@@ -1,10 +1,13 @@
 """The boards room: run something somewhere - host, emulator, serial."""
 
+from npuforge.boards.cosim import CosimBoard, CosimRun
 from npuforge.boards.host import HostBoard, RunResult, placed_steps
 from npuforge.boards.qemu import QemuBoard
 from npuforge.boards.toolchain import Toolchain, build_project, find_toolchain, missing_tools
 
 __all__ = [
+    "CosimBoard",
+    "CosimRun",
     "HostBoard",
     "QemuBoard",
     "RunResult",

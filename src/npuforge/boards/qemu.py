@@ -22,10 +22,30 @@ from npuforge.numerics import check_input
 
 _MAGIC = 0x4E464956
 _OUTPUTS, _CAPTURE, _COUNT = 0, 1, 2
-_EXIT_FAULT = 99
+EXIT_FAULT = 99
+"""Exit code of an image that ended in a processor fault."""
 # one instruction advances virtual time by 32 ns and SysTick counts at 32 MHz
 _ICOUNT_SHIFT = 5
 _TICKS_PER_INSTRUCTION = 32e-9 * 32e6
+
+
+def machine_command(tools: Toolchain, image: Path, machine: str = "mps3-an547") -> list[str]:
+    """QEMU's command line for an image that uses semihosting; files are in its working folder."""
+    return [
+        tools.qemu,
+        "-M",
+        machine,
+        "-display",
+        "none",
+        "-monitor",
+        "none",
+        "-serial",
+        "none",
+        "-semihosting-config",
+        "enable=on,target=native",
+        "-kernel",
+        str(image.resolve()),
+    ]
 
 
 class QemuBoard:
@@ -100,7 +120,28 @@ class QemuBoard:
         with tempfile.TemporaryDirectory(prefix="npuforge-") as folder:
             return self._start("known_answer.elf", Path(folder), count=False)
 
-    def _exchange(self, samples: Sequence[Mapping[str, Array]], mode: int) -> bytes:
+    def run_image(
+        self, folder: Path, image: str, sample: Mapping[str, Array], result: str
+    ) -> bytes:
+        """Run another image of the same network on one sample and return a file it leaves.
+
+        Args:
+            folder: holds the image; the program works in it.
+            image: a program that takes its input as validate.elf does.
+            sample: the input.
+            result: file it leaves.
+
+        Raises:
+            ToolError: the program faults, hangs or leaves no such file.
+        """
+        (folder / "nf_in.bin").write_bytes(self._input_file([sample], _OUTPUTS))
+        self._start(str(folder / image), folder, count=False)
+        path = folder / result
+        if not path.is_file():
+            raise ToolError("BRD-012", want=1, got=0)
+        return path.read_bytes()
+
+    def _input_file(self, samples: Sequence[Mapping[str, Array]], mode: int) -> bytes:
         parts = [struct.pack("<4I", _MAGIC, self._number, len(samples), mode)]
         for sample in samples:
             for name in self._graph.inputs:
@@ -108,35 +149,24 @@ class QemuBoard:
                 check_input(self._graph.tensors[name], value)
                 assert value is not None
                 parts.append(np.ascontiguousarray(value).tobytes())
+        return b"".join(parts)
+
+    def _exchange(self, samples: Sequence[Mapping[str, Array]], mode: int) -> bytes:
         with tempfile.TemporaryDirectory(prefix="npuforge-") as name:
             folder = Path(name)
-            (folder / "nf_in.bin").write_bytes(b"".join(parts))
+            (folder / "nf_in.bin").write_bytes(self._input_file(samples, mode))
             self._start("validate.elf", folder, count=mode == _COUNT, samples=len(samples))
             return (folder / "nf_out.bin").read_bytes()
 
     def _start(self, image: str, folder: Path, *, count: bool, samples: int = 1) -> str:
-        command = [
-            self._tools.qemu,
-            "-M",
-            "mps3-an547",
-            "-display",
-            "none",
-            "-monitor",
-            "none",
-            "-serial",
-            "none",
-            "-semihosting-config",
-            "enable=on,target=native",
-            "-kernel",
-            str((self._build / image).resolve()),
-        ]
+        command = machine_command(self._tools, self._build / image)
         if count:
             command += ["-icount", f"shift={_ICOUNT_SHIFT}"]
         # emulation does far over ten million multiply-accumulates a second
         seconds = 60 + samples * self._schedule.macs / 5e6
         result = run_tool(command, seconds, folder)
         output = (result.stdout + result.stderr).strip()
-        if result.returncode == _EXIT_FAULT:
+        if result.returncode == EXIT_FAULT:
             raise ToolError("BRD-010", image=image, detail=output)
         if result.returncode != 0:
             raise ToolError("BRD-011", image=image, code=result.returncode, detail=output)

@@ -15,6 +15,7 @@ class Action(StrEnum):
     SHOW = "show"
     RUN = "run"
     TRACE = "trace"
+    COSIM = "cosim"
     CHECK = "check"
     DIFF = "diff"
     TEXT = "text"
@@ -24,7 +25,8 @@ class Action(StrEnum):
 def command(
     action: Action = typer.Argument(
         help="show: what is in it; run: simulate it and compare with --model; trace: what every "
-        "epoch moved; check: what the chip would not survive; diff: against --with; text: "
+        "epoch moved; cosim: its CPU steps as firmware on an emulated "
+        "Cortex-M55; check: what the chip would not survive; diff: against --with; text: "
         "disassemble a blob; assemble: text to blob."
     ),
     path: Path = typer.Argument(
@@ -42,7 +44,11 @@ def command(
     ),
     other: Path | None = typer.Option(None, "--with", help="The second program of a diff."),
     output: Path | None = typer.Option(
-        None, "--output", "-o", help="File to write: text, blob, or npz with every buffer."
+        None,
+        "--output",
+        "-o",
+        help="File to write: text, blob, or npz with every buffer; cosim: folder for the "
+        "firmware project.",
     ),
     seed: int = typer.Option(1, help="Of random inputs."),
     force: bool = typer.Option(False, "--force", help="Replace an existing file."),
@@ -66,6 +72,9 @@ def command(
             document = api.aton_check(path, weights)
     elif action is Action.DIFF:
         document = api.aton_diff(path, other)
+    elif action is Action.COSIM:
+        with progress("running"):
+            document = api.aton_cosimulate(path, inputs, weights=weights, build=output, seed=seed)
     else:
         with progress("running"):
             document = api.aton_run(
@@ -84,6 +93,7 @@ def command(
         tables = {
             Action.SHOW: _shown,
             Action.RUN: _ran,
+            Action.COSIM: _cosimulated,
             Action.CHECK: _checked,
             Action.DIFF: _differed,
         }
@@ -180,6 +190,18 @@ def _ran(document: dict[str, Any]) -> None:
             for entry in compared["buffers"]
             if entry["largest"] > 1
         ],
+    )
+
+
+def _cosimulated(document: dict[str, Any]) -> None:
+    from npuforge.cli.common import print_table
+
+    print_table(
+        f"{document['name']} on {document['board']}: {document['handovers']} hand-overs, "
+        f"{document['hardware_epochs']} hardware epochs, {document['differences']} bytes differ "
+        "from the simulator",
+        ("buffer", "made by", ">bytes", ">different"),
+        [(b["name"], b["kind"], b["bytes"], b["different"]) for b in document["buffers"]],
     )
 
 

@@ -45,7 +45,7 @@ def command(
                 "rows": done.rows,
                 "families": done.groups,
                 "median_error": done.median_error,
-                "interval": list(done.calibration.interval),
+                "spread": done.calibration.spread,
                 "constants": {name: {"before": a, "after": b} for name, a, b in rows},
             }
         )
@@ -54,8 +54,8 @@ def command(
         f"{done.rows} networks", ("constant", ">before", ">after"),
         [(name, f"{a:.4g}", f"{b:.4g}") for name, a, b in rows],
     )  # fmt: skip
-    low, high = done.calibration.interval
     console().print(
-        f"median error {done.median_error:.1%}, 80 % interval {low:.2f} to {high:.2f}: {output}",
+        f"median error {done.median_error:.1%}, half an 80 % interval is "
+        f"{done.calibration.spread:.2f} times an estimate's doubt: {output}",
         markup=False,
     )

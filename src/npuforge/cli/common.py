@@ -74,6 +74,25 @@ def progress(label: str) -> Iterator[Callable[[str], None]]:
         yield lambda stage: status.update(f"{label}: {stage}")
 
 
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on standard error for work of known size; silent when not a terminal.
+
+    Yields:
+        A function that is told what is being done, how much of it is done, and of how much.
+    """
+    if not sys.stderr.isatty():
+        yield lambda what, done, total: None
+        return
+    from rich.progress import Progress
+
+    with Progress(console=console(messages=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda what, done, total: bar.update(
+            task, description=what, completed=done, total=total if total > 1 else None
+        )
+
+
 def note_image_range(notes: Sequence[str]) -> None:
     """Say which range of real numbers was guessed for pictures."""
     from npuforge.messages import text

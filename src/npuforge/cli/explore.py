@@ -16,6 +16,9 @@ def command(
     max_ram: int | None = typer.Option(
         None, "--max-ram", help="Leave out what takes more KiB of on-chip RAM."
     ),
+    size: list[str] = typer.Option(
+        [], "--size", help="Image size to try, 192 or 256x320; may be repeated."
+    ),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
 ) -> None:
     """Pareto front of time, energy and memory."""
@@ -26,7 +29,7 @@ def command(
     with progress("exploring"):
         found = api_cost.explore_model(
             model, target, clocks=clock, compiler=compiler, max_ms=max_ms,
-            max_ram=None if max_ram is None else max_ram * 1024,
+            max_ram=None if max_ram is None else max_ram * 1024, sizes=size,
         )  # fmt: skip
     if as_json:
         print_json(exploration_document(found))
@@ -34,12 +37,14 @@ def command(
         print_table(
             f"{len(found.front)} of {found.tried} combinations are beaten by no other",
             (">ms", ">uJ core", ">RAM", ">external", "clock", "backend", "activations",
-             ">weights in RAM", "integer I/O"),
+             ">weights in RAM", "integer I/O", "order", *(("input",) if size else ())),
             [
                 (f"{c.cost.ms:.2f}", f"{c.energy.uj:.0f}", human_bytes(c.ram),
                  human_bytes(c.external), c.choice.point.name, c.choice.backend.value,
                  c.choice.spread.value, human_bytes(c.weights_in_ram),
-                 "yes" if c.choice.integer_io else "")
+                 "yes" if c.choice.integer_io else "",
+                 "least RAM" if c.choice.reordered else "",
+                 *(("x".join(map(str, c.size)),) if c.size else ()))
                 for c in found.front
             ],
         )  # fmt: skip

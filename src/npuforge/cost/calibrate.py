@@ -8,7 +8,7 @@ bend a constant they say nothing about.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,7 +34,7 @@ HUBER = 0.05
 PULL = 0.0004
 """Weight of a constant's squared distance from its start, in its own uncertainties."""
 STEPS = (0.3, 0.1, 0.03, 0.01)
-QUANTILES = (0.1, 0.9)
+COVERAGE = 0.8
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Fit:
     """Result of a fit.
 
     Attributes:
-        calibration: the constants, with the interval of the residuals.
+        calibration: the constants, with the spread of the residuals.
         median_error: of |predicted / measured - 1| on the rows it was fitted on.
         rows: how many rows.
         groups: how many families.
@@ -87,8 +87,12 @@ class _Table:
     weights: np.ndarray
 
     def predicted(self, calibration: Calibration) -> np.ndarray:
+        return self.with_doubt(calibration)[0]
+
+    def with_doubt(self, calibration: Calibration) -> tuple[np.ndarray, np.ndarray]:
         total, _ = epoch_times(self.table, calibration.constants)
-        return np.add.reduceat(total, self.starts) / 1e3
+        sums = np.add.reduceat(total, self.starts)
+        return sums / 1e3, np.add.reduceat(total * self.table.doubt, self.starts) / sums
 
 
 def _table(observations: Sequence[Observation], calibration: Calibration) -> _Table:
@@ -97,9 +101,7 @@ def _table(observations: Sequence[Observation], calibration: Calibration) -> _Ta
         for o in observations
     ]
     counts = [len(o.works) for o in observations]
-    groups = [o.group for o in observations]
-    # Every family weighs the square root of its rows: many variants of one are not many facts.
-    weights = np.array([1.0 / math.sqrt(groups.count(group)) for group in groups])
+    weights = family_weights([o.group for o in observations])
     return _Table(
         Columns.join(parts),
         np.cumsum([0, *counts[:-1]]),
@@ -108,9 +110,22 @@ def _table(observations: Sequence[Observation], calibration: Calibration) -> _Ta
     )
 
 
+def family_weights(groups: Sequence[str]) -> np.ndarray:
+    """Weight of each row: every family weighs the square root of its rows, because many variants
+    of one network are not many facts."""
+    return np.array([1.0 / math.sqrt(groups.count(group)) for group in groups])
+
+
 def predict(observations: Sequence[Observation], calibration: Calibration) -> np.ndarray:
     """Predicted milliseconds of each observation."""
-    return _table(observations, calibration).predicted(calibration)
+    return predict_with_doubt(observations, calibration)[0]
+
+
+def predict_with_doubt(
+    observations: Sequence[Observation], calibration: Calibration
+) -> tuple[np.ndarray, np.ndarray]:
+    """Predicted milliseconds of each observation, and the mean doubt of its epochs' times."""
+    return _table(observations, calibration).with_doubt(calibration)
 
 
 def fit(
@@ -159,28 +174,36 @@ def fit(
             if before - lowest < 1e-9:
                 break
     fitted = start.with_constants(best)
-    ratio = table.measured / table.predicted(fitted)
-    low, high = interval_of(ratio)
+    predicted, doubt = table.with_doubt(fitted)
+    ratio = table.measured / predicted
     median = float(np.median(np.abs(1 / ratio - 1)))
     note = f"fit to {len(used)} measured networks, median error {median:.1%}"
     sources = {**start.sources, **dict.fromkeys(names, note)}
     calibration = replace(
-        fitted, sources=sources, interval=(low, high), basis=basis or note, fitted=tuple(names)
-    )
+        fitted, sources=sources, spread=spread_of(ratio, doubt, [o.group for o in used]),
+        basis=basis or note, fitted=tuple(names),
+    )  # fmt: skip
     return Fit(calibration, median, len(used), len({o.group for o in used}))
 
 
-def interval_of(ratios: Iterable[float]) -> tuple[float, float]:
-    """Ends of the 80 % interval of measured over predicted; always around 1.
+def spread_of(ratios: np.ndarray, doubts: np.ndarray, groups: Sequence[str]) -> float:
+    """Half the width of the 80 % interval in doubts: a conformal quantile over families.
 
-    The quantiles are widened by one rank at each end, because a new row is not among these.
+    The score of a row is the logarithm of measured over predicted time in its own doubt. A new row
+    weighs as much as one family; where too few rows are known to exclude any, the largest score is
+    taken, and no less than the doubt itself.
+
+    Args:
+        ratios: measured over predicted, one a row.
+        doubts: mean doubt of each row.
+        groups: family of each row.
     """
-    ordered = np.sort(np.asarray(list(ratios), dtype=np.float64))
-    count = len(ordered)
-    rank = QUANTILES[0] * (count + 1) - 1
-    below = float(np.interp(rank, np.arange(count), ordered)) if count else 1.0
-    above = float(np.interp(count - 1 - rank, np.arange(count), ordered)) if count else 1.0
-    return min(below, 1.0), max(above, 1.0)
+    scores = np.abs(np.log(ratios)) / doubts
+    weights = family_weights(groups)
+    order = np.argsort(scores)
+    below = np.cumsum(weights[order]) / (weights.sum() + 1.0)
+    reached = np.flatnonzero(below >= COVERAGE - 1e-9)
+    return float(scores[order[reached[0]]]) if reached.size else max(1.0, float(scores.max()))
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,14 @@ class CpuKernel:
         element: clocks of an element of the larger of input and output.
         mac: clocks of a multiply-accumulate.
         source: what it was fitted on.
+        assumed: no measured layer stands behind it.
     """
 
     base: float
     element: float
     mac: float
     source: str
+    assumed: bool = False
 
     def clocks(self, elements: int, macs: int) -> float:
         """Clocks of a call."""
@@ -55,7 +57,9 @@ class Constants:
         drain_clocks_per_element: line buffer behind a depthwise frame.
         streamed_clocks_per_element: elements whose coefficients are streamed.
         hybrid_cpu_clocks: set-up of a hybrid epoch.
-        hybrid_cpu_clocks_per_byte: each activation byte of a hybrid epoch.
+        hybrid_cpu_clocks_per_byte: each activation byte that the CPU moves in a hybrid epoch.
+        hybrid_copy_cpu_clocks: set-up of a hybrid epoch whose copies the NPU's DMA makes.
+        hybrid_copy_cpu_clocks_per_element: cache maintenance of each element it writes.
         software_cpu_clocks: the runtime around one CPU kernel.
         cpu_ram_factor: streams that live in CPU RAM over those in NPU RAM.
         external_clocks_per_byte: activation bytes in external RAM, at 1 GHz NPU clock.
@@ -73,6 +77,8 @@ class Constants:
     streamed_clocks_per_element: float
     hybrid_cpu_clocks: float
     hybrid_cpu_clocks_per_byte: float
+    hybrid_copy_cpu_clocks: float
+    hybrid_copy_cpu_clocks_per_element: float
     software_cpu_clocks: float
     cpu_ram_factor: float
     external_clocks_per_byte: float
@@ -83,6 +89,26 @@ CONSTANT_NAMES = tuple(f.name for f in fields(Constants))
 
 
 @dataclass(frozen=True)
+class Doubts:
+    """How far the time of one epoch may be off, as a natural logarithm, by what it rests on.
+
+    Attributes:
+        hardware: an epoch of NPU units.
+        hybrid: an epoch that a C helper drives.
+        cpu: a CPU kernel fitted to measured layers.
+        assumed: a CPU kernel without measured layers.
+    """
+
+    hardware: float
+    hybrid: float
+    cpu: float
+    assumed: float
+
+
+DOUBT_NAMES = tuple(f.name for f in fields(Doubts))
+
+
+@dataclass(frozen=True)
 class Calibration:
     """Everything that was fitted.
 
@@ -90,7 +116,8 @@ class Calibration:
         constants: of the machine.
         cpu: CPU kernels by operator; "default" is taken for the others.
         sources: where each constant comes from.
-        interval: measured over predicted time: low and high end of the 80 % interval.
+        doubts: how far single epochs may be off.
+        spread: half the width of the 80 % interval of a network's time, in its mean doubt.
         basis: what the interval rests on, for reports.
         fitted: names of the constants a fit changed.
     """
@@ -98,7 +125,8 @@ class Calibration:
     constants: Constants
     cpu: Mapping[str, CpuKernel]
     sources: Mapping[str, str]
-    interval: tuple[float, float]
+    doubts: Doubts
+    spread: float
     basis: str
     fitted: tuple[str, ...] = field(default=())
 
@@ -145,17 +173,17 @@ def _parse(text: str, path: str) -> Calibration:
                 _number(entry["element"], f"{op}.element"),
                 _number(entry["mac"], f"{op}.mac"),
                 str(entry["source"]),
+                entry.get("assumed", False) is True,
             )
             for op, entry in document["cpu"].items()
         }
         interval = document["interval"]
-        low, high = (_number(interval[key], key) for key in ("low", "high"))
+        doubts = Doubts(**{name: _number(interval[name], name) for name in DOUBT_NAMES})
+        spread = _number(interval["spread"], "spread")
         if "default" not in cpu:
             raise ValueError("no CPU kernel called default")
-        if not 0 < low <= 1 <= high:
-            raise ValueError("the interval does not hold the estimate")
         return Calibration(
-            Constants(**values), cpu, sources, (low, high), str(interval["basis"]),
+            Constants(**values), cpu, sources, doubts, spread, str(interval["basis"]),
             tuple(str(name) for name in document.get("fitted", ())),
         )  # fmt: skip
     except KeyError as error:
@@ -180,9 +208,10 @@ def format_calibration(calibration: Calibration) -> str:
     for op, kernel in sorted(calibration.cpu.items()):
         lines += ["", f"[cpu.{op}]", f"base = {kernel.base:.6g}", f"element = {kernel.element:.6g}",
                   f"mac = {kernel.mac:.6g}", f"source = {_text(kernel.source)}"]  # fmt: skip
-    low, high = calibration.interval
-    lines += ["", "[interval]", f"low = {low:.4g}", f"high = {high:.4g}",
-              f"basis = {_text(calibration.basis)}"]  # fmt: skip
+        lines += ["assumed = true"] if kernel.assumed else []
+    lines += ["", "[interval]", f"spread = {calibration.spread:.4g}"]
+    lines += [f"{name} = {getattr(calibration.doubts, name):.4g}" for name in DOUBT_NAMES]
+    lines += [f"basis = {_text(calibration.basis)}"]
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,8 @@
-"""Which nodes share a Neural-ART epoch, and what each epoch has to move.
+"""Which nodes share a Neural-ART epoch as far as time depends on it, and what they have to move.
+
+Coarser than `accelerators/neural_art/epochs.py`, which predicts the compiler's epochs operation by
+operation: here a node stays whole, in the epoch of its convolution, because the measured times it
+is calibrated on are whole nodes'. Units and their limits are that module's.
 
 Counts only (elements, bytes, passes); `neural_art.py` turns them into time. The rules for passes,
 blocks and chains were read out of compiled networks and board logs of published networks.
@@ -11,20 +15,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from npuforge.accelerators import PlacementKind
+from npuforge.accelerators.neural_art.epochs import ACTIV, ARITH, POOL
+from npuforge.accelerators.neural_art.lowering import MAX_CHAIN
+from npuforge.accelerators.neural_art.operations import KERNELS_1X1, divisor, zero_point
 from npuforge.accelerators.neural_art.placement import NpuPlacement, kernel_parts
 from npuforge.cost.compiler import Compiler
 from npuforge.graph import Graph, Node, macs
 from npuforge.graph import attrs as at
 
-CHAIN = 4
-"""CONVACC units that can be chained."""
 DENSE_BLOCK = 8
 """Channels a depthwise convolution is expanded to."""
-MAX_KERNELS = 24
-"""Kernels of a 1x1 pass."""
 COEFFICIENTS = 512
 """Channels whose multipliers and biases fit into an ARITH unit's coefficient memory."""
-UNITS = {"arith": 4, "activ": 2, "pool": 2}
+UNITS = {"arith": ARITH, "activ": ACTIV, "pool": POOL}
 """Units of one epoch beside the convolution accelerators."""
 MAX_BORDER = 4
 """Rows or columns of padding, both sides together, that a CONVACC unit adds itself."""
@@ -62,6 +65,7 @@ class EpochWork:
         wide: the input's zero point forces 16x8-bit mode.
         tensors: activations read from or written to memory, views resolved to what they show.
         is_float: a CPU kernel on floating-point numbers, not counting conversions.
+        copied: elements that the NPU's DMA writes in a hybrid epoch; 0 where the CPU moves them.
     """
 
     nodes: tuple[str, ...]
@@ -81,6 +85,7 @@ class EpochWork:
     wide: bool = False
     tensors: tuple[str, ...] = ()
     is_float: bool = False
+    copied: int = 0
 
     @property
     def cpu_op(self) -> str:
@@ -258,8 +263,7 @@ def is_wide(graph: Graph, node: Node) -> bool:
     """Zero points other than -128 and 0 need 16x8-bit mode."""
     if node.op not in ("conv2d", "depthwise_conv2d", "fully_connected"):
         return False
-    source = graph.tensor(node.inputs[0]).quantization
-    return source is not None and source.z not in (-128, 0)
+    return zero_point(graph.tensor(node.inputs[0])) not in (-128, 0)
 
 
 def _work(graph: Graph, group: _Group, compiler: Compiler, aligned: bool) -> EpochWork:
@@ -303,7 +307,17 @@ def _work(graph: Graph, group: _Group, compiler: Compiler, aligned: bool) -> Epo
         wide=wide,
         tensors=_tensors(graph, group, inside),
         is_float=_is_float(graph, lead),
+        copied=_copied(graph, lead) if group.kind is PlacementKind.HYBRID else 0,
     )
+
+
+def _copied(graph: Graph, node: Node) -> int:
+    """Elements a hybrid epoch leaves to the NPU's DMA: all but a transpose's, which the CPU moves.
+
+    Board logs of YOLOv8n and YOLO11n at 224 x 224: copies, concats and resizes have epochs of their
+    own inside a hybrid one, two long hybrid epochs (the transposes of the heads) have none.
+    """
+    return 0 if node.op == "transpose" else sum(t.size for t in graph.output_tensors(node))
 
 
 def _is_float(graph: Graph, node: Node) -> bool:
@@ -353,10 +367,10 @@ def _convolution(graph: Graph, node: Node, compiler: Compiler, wide: bool) -> _C
         inputs = weights.shape[1]
         rows = max(1, graph.tensor(node.inputs[0]).size // max(inputs, 1))
         return _Convolution(
-            rows * inputs * count / MAX_KERNELS,
+            rows * inputs * count / KERNELS_1X1,
             float(out.size),
             inputs * count / (1 if wide else 3),
-            math.ceil(count / MAX_KERNELS),
+            math.ceil(count / KERNELS_1X1),
             flash,
             channels,
             0,
@@ -364,7 +378,7 @@ def _convolution(graph: Graph, node: Node, compiler: Compiler, wide: bool) -> _C
     if node.op == "transpose_conv2d" or not isinstance(node.attrs, at.ConvAttrs):
         source = graph.tensor(node.inputs[0])
         taps = math.prod(weights.shape[1:3])
-        reads = source.size * math.ceil(count / DENSE_BLOCK) / CHAIN
+        reads = source.size * math.ceil(count / DENSE_BLOCK) / MAX_CHAIN
         return _Convolution(
             max(reads, float(source.size)),
             float(out.size),
@@ -394,15 +408,15 @@ def _convolution(graph: Graph, node: Node, compiler: Compiler, wide: bool) -> _C
     grouped = depth // node.attrs.groups
     deep = 1
     if kernel == (1, 1):
-        kernels = next(n for n in range(MAX_KERNELS, 0, -1) if count % n == 0)
+        kernels = divisor(count, KERNELS_1X1)
         deep = 1 if wide or grouped < 3 else 3
-        units = 1 if grouped < 64 else 2 if grouped <= 256 else CHAIN
+        units = 1 if grouped < 64 else 2 if grouped <= 256 else MAX_CHAIN
         if wide:
-            units = min(CHAIN, max(1, grouped // DENSE_BLOCK))
+            units = min(MAX_CHAIN, max(1, grouped // DENSE_BLOCK))
     else:
         kernels = 4 if wide else 8
         # The parts of a split kernel run on units of their own.
-        units = min(CHAIN, parts * max(1, grouped // DENSE_BLOCK))
+        units = min(MAX_CHAIN, parts * max(1, grouped // DENSE_BLOCK))
     passes = math.ceil(count / kernels)
     return _Convolution(
         height * width * passes * grouped * parts / (units * deep),

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from npuforge.accelerators import PlacementKind
+from npuforge.accelerators.neural_art.operations import KERNELS_1X1
 from npuforge.accelerators.neural_art.placement import NpuPlacement
 from npuforge.cost.compiler import compiler_rules
 from npuforge.cost.constants import Calibration
-from npuforge.cost.epochs import MAX_KERNELS, EpochWork, epoch_works
+from npuforge.cost.epochs import EpochWork, epoch_works
 from npuforge.cost.neural_art import EpochCost, NpuCost, cost_of_works
 from npuforge.cost.residence import Residence
 from npuforge.cost.timing import Bottleneck
@@ -165,7 +166,7 @@ def _whole_groups(graph: Graph, work: EpochWork) -> EpochWork:
     if node is None or graph.tensor(node.inputs[1]).shape[1:3] != (1, 1):
         return work
     count = graph.output_tensors(node)[0].shape[-1]
-    groups = math.ceil(count / MAX_KERNELS)
+    groups = math.ceil(count / KERNELS_1X1)
     if groups >= work.passes:
         return work
     return replace(work, input=work.input * groups / work.passes, passes=groups)

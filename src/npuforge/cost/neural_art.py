@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -34,6 +35,7 @@ class EpochCost:
         moved_bytes: activation bytes read and written.
         wide: the input's zero point forces 16x8-bit mode.
         work: the counts behind it.
+        doubt: how far the time may be off, as a natural logarithm.
     """
 
     node: str
@@ -48,6 +50,7 @@ class EpochCost:
     moved_bytes: int
     wide: bool
     work: EpochWork
+    doubt: float
 
 
 @dataclass(frozen=True)
@@ -77,9 +80,12 @@ class NpuCost:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Milliseconds between which 80 % of published board figures fell (see calibration)."""
-        low, high = self.calibration.interval
-        return self.ms * low, self.ms * high
+        """Milliseconds that hold 80 % of board figures: the wider, the more time rests on epochs
+        that are known the least (`Doubts`); what the width rests on is the calibration's `basis`.
+        """
+        mean = sum(e.ms * e.doubt for e in self.epochs) / self.ms if self.ms else 0.0
+        factor = math.exp(self.calibration.spread * mean)
+        return self.ms / factor, self.ms * factor
 
     def share(self, bottleneck: Bottleneck) -> float:
         """Part of the time spent in epochs that wait for one thing; 0 to 1."""
@@ -128,7 +134,7 @@ def cost_of_works(
     """The same for epochs that are known: what-if questions change them and ask again."""
     table = columns(works, where, point, calibration, release, controller)
     total, parts = epoch_times(table, calibration.constants)
-    milliseconds = (total / 1e3).tolist()
+    milliseconds, doubts = (total / 1e3).tolist(), table.doubt.tolist()
     by_part = {key: (value / 1e3).tolist() for key, value in parts.items()}
     epochs = []
     for index, work in enumerate(works):
@@ -137,7 +143,7 @@ def cost_of_works(
         epochs.append(
             EpochCost(
                 *(work.nodes[0], work.nodes, work.op, work.kind, milliseconds[index], worst, own),
-                *(work.macs, work.flash_bytes, work.moved_bytes, work.wide, work),
+                *(work.macs, work.flash_bytes, work.moved_bytes, work.wide, work, doubts[index]),
             )
         )
     return NpuCost(tuple(epochs), calibration, point, release, controller, where)

@@ -86,9 +86,7 @@ def place_activations(
     """
     lifetimes = _lifetimes(graph, works)
     sizes = {name: graph.tensor(name).nbytes for name in lifetimes}
-    live = np.zeros(len(works), dtype=np.int64)
-    for name, (first, last) in lifetimes.items():
-        live[first : last + 1] += sizes[name]
+    live = _live(graph, works, lifetimes)
     if not works or int(live.max()) <= near:
         return Residence(peak=int(live.max()) if works else 0)
     peak = int(live.max())
@@ -115,6 +113,65 @@ def place_activations(
             memory[name] = Memory.EXTERNAL
             inside[span(name)] -= sizes[name]
     return Residence(memory, {name: sizes[name] for name in memory}, peak)
+
+
+def least_live_order(graph: Graph, works: Sequence[EpochWork]) -> tuple[EpochWork, ...]:
+    """The epochs in the order that keeps the fewest bytes alive: the given one, or one that always
+    takes the epoch which adds least of those that can run.
+
+    Args:
+        graph: the network.
+        works: its epochs, in an order that can run.
+    """
+    by_name = {node.name: node for node in graph.nodes}
+    maker = {
+        name: index
+        for index, work in enumerate(works)
+        for node in work.nodes
+        for name in by_name[node].outputs
+    }
+    needs = [
+        {maker[n] for n in work.tensors if n in maker and maker[n] != index}
+        for index, work in enumerate(works)
+    ]
+    made = [[n for n in work.tensors if maker.get(n) == index] for index, work in enumerate(works)]
+    left = {name: {i for i, w in enumerate(works) if name in w.tensors} for name in maker}
+    kept, sizes = set(graph.outputs), {name: graph.tensor(name).nbytes for name in maker}
+    waiting = set(range(len(works)))
+    order: list[int] = []
+
+    def added(index: int) -> tuple[int, int]:
+        gone = sum(
+            sizes[n]
+            for n in works[index].tensors
+            if n in left and n not in kept and left[n] <= {index}
+        )
+        return sum(sizes[n] for n in made[index]) - gone, index
+
+    while waiting:
+        ready = [i for i in waiting if not needs[i] & waiting]
+        best = min(ready, key=added)
+        waiting.discard(best)
+        order.append(best)
+        for name in works[best].tensors:
+            if name in left:
+                left[name].discard(best)
+    other = tuple(works[i] for i in order)
+    return other if _peak(graph, other) < _peak(graph, works) else tuple(works)
+
+
+def _peak(graph: Graph, works: Sequence[EpochWork]) -> int:
+    return int(_live(graph, works, _lifetimes(graph, works)).max(initial=0))
+
+
+def _live(
+    graph: Graph, works: Sequence[EpochWork], lifetimes: Mapping[str, tuple[int, int]]
+) -> np.ndarray:
+    """Bytes alive at every epoch."""
+    live = np.zeros(len(works), dtype=np.int64)
+    for name, (first, last) in lifetimes.items():
+        live[first : last + 1] += graph.tensor(name).nbytes
+    return live
 
 
 def _lifetimes(graph: Graph, works: Sequence[EpochWork]) -> dict[str, tuple[int, int]]:

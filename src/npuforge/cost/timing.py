@@ -46,7 +46,7 @@ class Bottleneck(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Epochs as columns; names as in `EpochWork`, clocks in MHz, switches as 0 and 1."""
+    """Epochs as columns: `EpochWork` by name, clocks in MHz, switches as 0 and 1, `Doubts`."""
 
     input: Column
     output: Column
@@ -57,6 +57,7 @@ class Columns:
     streamed: Column
     drain: Column
     moved_bytes: Column
+    copied: Column
     external_bytes: Column
     cpu_ram_share: Column
     cpu_clocks: Column
@@ -68,6 +69,7 @@ class Columns:
     cpu_mhz: Column
     npu_mhz: Column
     flash_mhz: Column
+    doubt: Column
 
     @staticmethod
     def join(parts: Sequence[Columns]) -> Columns:
@@ -105,6 +107,7 @@ def columns(
         streamed=column([bool(w.streamed) for w in works]),
         drain=column([w.drain for w in works]),
         moved_bytes=column([w.moved_bytes for w in works]),
+        copied=column([w.copied for w in works]),
         external_bytes=column([where.external_bytes(w) for w in works]),
         cpu_ram_share=column([where.cpu_ram_share(w) for w in works]),
         cpu_clocks=column(
@@ -123,7 +126,17 @@ def columns(
         cpu_mhz=same(point.cpu_mhz),
         npu_mhz=same(point.npu_mhz),
         flash_mhz=same(point.flash_mhz or DEFAULT_FLASH_MHZ),
+        doubt=column([_doubt(w, calibration) for w in works]),
     )
+
+
+def _doubt(work: EpochWork, calibration: Calibration) -> float:
+    doubts = calibration.doubts
+    if work.kind is PlacementKind.HARDWARE:
+        return doubts.hardware
+    if work.kind is PlacementKind.HYBRID:
+        return doubts.hybrid
+    return doubts.assumed if calibration.kernel(work.cpu_op).assumed else doubts.cpu
 
 
 def epoch_times(c: Columns, k: Constants) -> tuple[Column, Mapping[Bottleneck, Column]]:
@@ -157,7 +170,11 @@ def epoch_times(c: Columns, k: Constants) -> tuple[Column, Mapping[Bottleneck, C
     )
     control += c.hybrid * k.hybrid_cpu_clocks / c.cpu_mhz
     control += c.software * k.software_cpu_clocks / c.cpu_mhz
-    copy = c.hybrid * c.moved_bytes * k.hybrid_cpu_clocks_per_byte / c.cpu_mhz
+    # Small pieces are moved by the CPU (1920 bytes seen), larger ones by the DMA (8141).
+    by_cpu = c.moved_bytes * k.hybrid_cpu_clocks_per_byte / c.cpu_mhz
+    per_element = 1.0 / c.npu_mhz + k.hybrid_copy_cpu_clocks_per_element / c.cpu_mhz
+    by_dma = k.hybrid_copy_cpu_clocks / c.cpu_mhz + c.copied * per_element
+    copy = c.hybrid * np.where(c.copied > 0, np.minimum(by_dma, by_cpu), by_cpu)
     cpu = c.software * c.cpu_clocks / c.cpu_mhz
     total = hardware + copy + cpu + control + (1.0 - c.hardware) * external
     parts = {

@@ -8,8 +8,10 @@ from npuforge.doctor import (
     checks_cache,
     checks_cache_code,
     checks_image,
+    checks_ioc,
     checks_memory,
     checks_model,
+    checks_network,
     checks_power,
     checks_runtime,
     checks_source,
@@ -29,6 +31,8 @@ CHECKS: tuple[Check, ...] = (
     *checks_values.CHECKS,
     *checks_source.CHECKS,
     *checks_model.CHECKS,
+    *checks_network.CHECKS,
+    *checks_ioc.CHECKS,
     *LOG_CHECKS,
 )
 

@@ -118,6 +118,14 @@ def _whole(source: Source, function: Function) -> Iterator[Finding]:
             )
 
 
+def _takes_size(sources: Sources, source: Source, event: Event) -> bool:
+    """Whether the project's own function of that name takes a size, and its calls are meant so."""
+    found = sources.resolve(event.name, source)
+    if found is None or len(found[1].params) != 2:
+        return False
+    return re.search(r"size|len|bytes|count", found[1].params[1], re.IGNORECASE) is not None
+
+
 def _arguments(project: Project) -> Iterator[Finding]:
     sources = sources_of(project)
     for source, _, event in sources.all_events():
@@ -125,7 +133,7 @@ def _arguments(project: Project) -> Iterator[Finding]:
             continue
         place = source.at(event.line, event.text)
         second = event.args[1]
-        if _RANGE.fullmatch(event.name):
+        if _RANGE.fullmatch(event.name) and not _takes_size(sources, source, event):
             length = re.search(r"\bsizeof\b|size|len\b|length|bytes|_LEN\b", second, re.IGNORECASE)
             ends = "+" in second or re.search(r"end|limit|last", second, re.IGNORECASE)
             number = constant(second, sources.values)

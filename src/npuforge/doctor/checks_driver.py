@@ -22,7 +22,7 @@ _NAMES = (
     "RUN-memory", "RUN-conversion", "RUN-same-code", "RUN-session", "RUN-supply-cleared",
     "RUN-supply", "RUN-timeouts",
 )  # fmt: skip
-_NPU = re.compile(r"npu|rknn|galcore|ethos|neural|\bvip\b|\bdla\b", re.IGNORECASE)
+_NPU = re.compile(r"(?<!i)npu|rknn|galcore|ethos|neural|\bvip\b|\bdla\b", re.IGNORECASE)
 NEEDED = {Role.WEIGHTS: 128, Role.INPUT: 64, Role.OUTPUT: 64, Role.ACTIVATIONS: 64}
 
 

@@ -6,12 +6,16 @@ A dump is joined with the pools of reports and the symbols of the project where 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
+from npuforge.artefacts.elf import Image
 from npuforge.artefacts.fault_registers import FaultDump
 from npuforge.artefacts.stall_snapshot import Snapshot
+from npuforge.doctor.checks_image import images_of
 from npuforge.doctor.findings import Check, Evidence, Finding
 from npuforge.doctor.log_project import LogFile, logs_of
 from npuforge.doctor.log_rules import LOG_RULES
+from npuforge.doctor.network_facts import networks_of
 from npuforge.doctor.project import Project
 from npuforge.doctor.stm32n6 import bank_of, secure
 from npuforge.messages import text
@@ -36,9 +40,47 @@ def run(project: Project) -> Iterable[Finding]:
     external = _external_pool(project)
     for log in logs_of(project):
         for dump in log.faults[:20]:
-            yield from _fault(log, dump, external)
+            named = _named(project, dump)
+            for finding in _fault(log, dump, external):
+                yield replace(finding, evidence=(*finding.evidence, *named))
         for snapshot in log.snapshots[:20]:
             yield from _snapshot(log, snapshot)
+
+
+FAR = 0x10000
+"""Bytes behind a symbol without a size that may still belong to it."""
+
+
+def _named(project: Project, dump: FaultDump) -> tuple[Evidence, ...]:
+    """What lies at the addresses of a dump: functions and objects of images, pools of networks."""
+    places = [("PC", dump.pc), ("LR", dump.registers.get("lr")), ("BFAR", dump.address)]
+    found = []
+    for word, value in places:
+        if value is None or value >= 0xE000_0000:
+            continue
+        for item, image in images_of(project):
+            name = _symbol(image, value & ~1 if word != "BFAR" else value)
+            if name:
+                found.append(item.at(None, name, value, note=word))
+                break
+        for facts in networks_of(project) if word == "BFAR" else ():
+            inside = [t for t in facts.touched if t[0] <= secure(value) < t[1]]
+            for start, _, pool in inside[:1]:
+                found.append(facts.pool_at(pool, start, pool or f"{start:#010x}"))
+    return tuple(found)
+
+
+def _symbol(image: Image, address: int) -> str:
+    """``name+0x12`` of the symbol an address lies in, "" when none is near."""
+    best = max(
+        (s for s in image.symbols.values() if s.address & ~1 <= address),
+        key=lambda s: s.address,
+        default=None,
+    )
+    if best is None:
+        return ""
+    offset = address - (best.address & ~1)
+    return f"{best.name}+{offset:#x}" if offset < (best.size or FAR) else ""
 
 
 def _external_pool(project: Project) -> tuple[str, int, Evidence] | None:

@@ -88,7 +88,7 @@ def _ram(project: Project) -> Iterator[Finding]:
                     item.at(None, section.name, section.address), what=section.name,
                     end=f"{section.end:#010x}", bank=bank.name,
                 )  # fmt: skip
-        for facts in networks:
+        for facts in networks if _links_network(image) else ():
             for start, end, name in facts.touched:
                 over = next(
                     (
@@ -107,6 +107,18 @@ def _ram(project: Project) -> Iterator[Finding]:
                     )  # fmt: skip
     yield from _stack(project)
     yield from _zone(project)
+
+
+_FEW = 200
+"""Symbols up to which an image (stripped, or a cut map) may hide that it runs a network."""
+
+
+def _links_network(image: Image) -> bool:
+    """Whether a program can run a network: with its symbols known, one is of the runtime."""
+    return len(image.symbols) <= _FEW or any(
+        re.match(r"_?(?:LL_ATON|ll_aton|NN_I|stai_|ll_sw|npu_cache)", name)
+        for name in image.symbols
+    )
 
 
 def _network_section(name: str) -> bool:
@@ -274,21 +286,36 @@ def _sbrk(sources: Sources) -> Iterator[Finding]:
 # -- flash
 
 
+_ADDRESS = re.compile(r"\b0x([0-9a-fA-F]{7,8})\b")
+_FILE_BEFORE = re.compile(r"([\w./\\$()-]{1,200}\.(?:bin|hex|raw|elf))[\"']?\s*,?\s+(?:-a\w*\s+)?$")
+NEAR = 260
+"""Characters in front of an address in which the file must stand that is written there."""
+
+
 def _placed(project: Project) -> list[Placed]:
-    found = []
-    pattern = re.compile(
-        r"([\w./\\$()-]+\.(?:bin|hex|raw|elf))[\"']?\s*,?\s+(?:-a\w*\s+)?(0x[0-9a-fA-F]{7,8})\b"
-    )
-    for item in project.of(Kind.BUILD, Kind.SCRIPT):
-        text = project.text(item)
-        for match in pattern.finditer(text):
-            found.append(
-                Placed(
-                    PurePosixPath(match[1].replace("\\", "/")).name, int(match[2], 16),
-                    item.at(line_of(text, match.start()), match[0]),
+    """Files that build files and scripts write to addresses."""
+
+    def find() -> list[Placed]:
+        found = []
+        for item in project.of(Kind.BUILD, Kind.SCRIPT):
+            text = project.text(item)
+            for address in _ADDRESS.finditer(text):
+                start = max(text.rfind("\n", 0, address.start()) + 1, address.start() - NEAR)
+                before = text[start : address.start()]
+                match = (
+                    _FILE_BEFORE.search(before) if re.search(r"bin|hex|raw|elf", before) else None
                 )
-            )  # fmt: skip
-    return found
+                if match is not None:
+                    found.append(
+                        Placed(
+                            PurePosixPath(match[1].replace("\\", "/")).name,
+                            int(address[1], 16),
+                            item.at(line_of(text, start + match.start()), match[0] + address[0]),
+                        )
+                    )
+        return found
+
+    return project.once("placed", find)
 
 
 def _size_of(project: Project, name: str) -> tuple[int, Artefact] | None:
@@ -397,7 +424,7 @@ def _raw(project: Project, placed: list[Placed]) -> Iterator[Finding]:
             continue
         for facts in networks_of(project):
             pool = next((p for p in facts.pools if match[1] in (p.postfix, p.name)), None)
-            if pool is None:
+            if pool is None or not _beside(item, facts.artefact):
                 continue
             address = re.compile(rf"0x{pool.base:x}", re.IGNORECASE)
             loaded = any(address.search(entry.where.token) for entry in placed)
@@ -405,8 +432,16 @@ def _raw(project: Project, placed: list[Placed]) -> Iterator[Finding]:
                 yield NOT_LOADED.at(
                     item.at(None, f"{item.size} bytes"),
                     facts.artefact.at(pool.line, pool.name, pool.base),
+                    # of several networks, one may be kept without being used
+                    severity=None if len(networks_of(project)) == 1 else Severity.WARNING,
                     pool=pool.name, base=f"{pool.base:#010x}",
                 )  # fmt: skip
+
+
+def _beside(one: Artefact, other: Artefact) -> bool:
+    """Whether the folder of one file is that of the other, or lies in it."""
+    a, b = (f"{item.name.rpartition('/')[0]}/" for item in (one, other))
+    return a.startswith(b) or b.startswith(a)
 
 
 def _signing(project: Project) -> Iterator[Finding]:
@@ -423,10 +458,24 @@ def _signing(project: Project) -> Iterator[Finding]:
             )  # fmt: skip
     for item in project.of(Kind.BUILD, Kind.SCRIPT):
         text = project.text(item)
-        for match in re.finditer(r"[^\n]*SigningTool_CLI[^\n]*(?:\\\n[^\n]*)*", text):
-            words = match[0]
+        at = text.find("SigningTool_CLI")
+        while at >= 0:
+            start, end = text.rfind("\n", 0, at) + 1, _command_end(text, at)
+            words = text[start:end]
             if re.search(r"-bin\b|\s-t\s", words) and not re.search(r"-align\b|--align", words):
-                yield NO_ALIGN.at(item.at(line_of(text, match.start()), words))
+                yield NO_ALIGN.at(item.at(line_of(text, at), words))
+            at = text.find("SigningTool_CLI", end)
+
+
+def _command_end(text: str, at: int) -> int:
+    """End of the line at a position, over lines that a backslash continues."""
+    while True:
+        end = text.find("\n", at)
+        if end < 0:
+            return len(text)
+        if not text.endswith("\\", 0, end):
+            return end
+        at = end + 1
 
 
 CHECKS = (

@@ -26,7 +26,8 @@ def linker(artefact: Artefact, text: str) -> LinkerScript:
 def scripts(project: Project) -> list[tuple[Artefact, LinkerScript]]:
     """Linker scripts of the project's own that declare memory.
 
-    Those of boot loaders and flash loaders count only when there are no others.
+    Scripts of other chips count only when none is of the STM32N6 (trees for many boards hold many),
+    those of boot loaders and flash loaders only when there are no others.
     """
 
     def choose() -> list[tuple[Artefact, LinkerScript]]:
@@ -35,13 +36,22 @@ def scripts(project: Project) -> list[tuple[Artefact, LinkerScript]]:
             for item, script in project.parsed(linker, Kind.LINKER_SCRIPT)
             if script.regions and not VENDOR.search(item.name) and "emplate" not in item.name
         ]
+        found = [pair for pair in found if of_family(pair[1])] or found
         applications = [pair for pair in found if not _BOOT.search(pair[0].path.name)]
         return applications or found
 
     return project.once("scripts", choose)
 
 
+def _built(project: Project, item: Artefact) -> bool:
+    """Whether a build file names a linker script."""
+    name = re.compile(rf"(?<![\w.-]){re.escape(item.path.name)}(?![\w.-])")
+    return any(name.search(project.text(build)) for build in project.of(Kind.BUILD))
+
+
 _BOOT = re.compile(r"fsbl|loader|boot", re.IGNORECASE)
+MANY = 3
+"""Linker scripts from which on a tree is one for several boards."""
 
 
 def of_family(script: LinkerScript) -> bool:
@@ -54,7 +64,9 @@ def _regions(project: Project) -> Iterator[Finding]:
     found = scripts(project)
     ours = [pair for pair in found if of_family(pair[1])]
     if not ours:
-        for item, script in found:
+        # in a tree for many boards a script says nothing until the build takes it
+        built = [pair for pair in found if _built(project, pair[0])]
+        for item, script in built or (found if len(found) <= MANY else ()):
             regions = [r for r in script.regions.values() if r.origin is not None]
             first = next((r for r in regions if bank_of(r.origin or 0) is None), None)
             if first is not None and mentions_family(project):

@@ -10,6 +10,7 @@ from npuforge.artefacts.recognise import Kind
 from npuforge.artefacts.text import line_of
 from npuforge.doctor.findings import Check, Confidence, Finding, Rule
 from npuforge.doctor.project import Artefact, Project
+from npuforge.doctor.sources import VENDOR
 from npuforge.vocab import Severity
 
 MAX_MODEL = 256 << 20
@@ -27,6 +28,8 @@ DIMENSION = Rule("K20-dimension", Severity.WARNING, cases=("E17",), rank=5)
 OPTIMISED = Rule("K20-own-export", Severity.WARNING, cases=("E19",), rank=5)
 PRODUCT = Rule("K20-product", Severity.WARNING, cases=("F11",), rank=8)
 EXCLUDED = Rule("K20-excluded-name", Severity.WARNING, cases=("D08",), rank=8)
+RANDOM = Rule("K20-random-calibration", Severity.WARNING, Confidence.MEDIUM, cases=("D04",), rank=9)
+TWO_MODELS = Rule("K14-two-models", Severity.INFO, Confidence.LOW, cases=("G09",), rank=50)
 SENTINEL = 1 << 31
 
 
@@ -35,11 +38,11 @@ def _onnx(project: Project) -> Iterator[tuple[Artefact, Any]]:
         items = [item for item in project.of(Kind.ONNX) if item.size <= MAX_MODEL]
         if not items:
             return []
-        import onnx
+        from npuforge.importers.onnx.proto import messages
 
         found = []
         for item in items:
-            model = onnx.ModelProto()
+            model = messages().ModelProto()
             try:
                 model.ParseFromString(project.data(item))
             except Exception as error:
@@ -75,6 +78,8 @@ def _models(project: Project) -> Iterator[Finding]:
         yield from _nodes(item, model)
     yield from _excluded(project)
     yield from _tflite(project)
+    yield from _random(project)
+    yield from _twice(project)
 
 
 def _shapes(item: Artefact, model: Any) -> Iterator[Finding]:
@@ -212,6 +217,44 @@ def _excluded(project: Project) -> Iterator[Finding]:
                     yield EXCLUDED.at(item.at(at, name), name=name)
 
 
+_NOISE = re.compile(
+    r"\b(?:np|numpy)\.random\.\w+\(|\btorch\.rand\w*\(|\btf\.random\.\w+\(|\brng\.(?:normal|random|"
+    r"uniform|integers)\("
+)
+_HEADER = re.compile(r"^[ \t]*(?:def|class)[ \t]+(\w+)[^\n]*", re.MULTILINE)
+_FEEDS = re.compile(r"represent|calib|data_?reader|get_next", re.IGNORECASE)
+
+
+def _random(project: Project) -> Iterator[Finding]:
+    """A function that feeds a calibration and makes its data up."""
+    for item in project.of(Kind.SCRIPT):
+        if item.path.suffix != ".py" or item.size > 1 << 20 or VENDOR.search(item.name):
+            continue
+        text = project.text(item)
+        for match in _NOISE.finditer(text):
+            headers = [found[0] for found in _HEADER.finditer(text, 0, match.start())]
+            if any(_FEEDS.search(header) for header in headers[-2:]):
+                line = line_of(text, match.start())
+                yield RANDOM.at(item.at(line, text.split("\n")[line - 1].strip()))
+                break
+
+
+NEAR = 0.02
+"""Share of its size by which a model that was converted again differs from the first at most."""
+
+
+def _twice(project: Project) -> Iterator[Finding]:
+    """Two files of one name and nearly one size: the same model converted twice."""
+    seen: dict[str, Artefact] = {}
+    for item in project.of(Kind.TFLITE, Kind.ONNX):
+        other = seen.setdefault(item.path.name, item)
+        if 0 < abs(other.size - item.size) <= NEAR * item.size:
+            yield TWO_MODELS.at(
+                item.at(None, item.name), other.at(None, other.name),
+                name=item.path.name, first=other.size, second=item.size,
+            )  # fmt: skip
+
+
 def _tflite(project: Project) -> Iterator[Finding]:
     for item in project.of(Kind.TFLITE):
         if item.size > MAX_MODEL:
@@ -225,28 +268,21 @@ def _tflite(project: Project) -> Iterator[Finding]:
 def _tflite_file(item: Artefact, data: bytes) -> Iterator[Finding]:
     import tflite
 
-    model = tflite.Model.GetRootAs(data, 0)
-    graph = model.Subgraphs(0)
-    if graph is None:
-        return
-    boundary = {
-        *(graph.Inputs(i) for i in range(graph.InputsLength())),
-        *(graph.Outputs(i) for i in range(graph.OutputsLength())),
-    }
-    for index in range(min(graph.TensorsLength(), 20_000)):
-        tensor = graph.Tensors(index)
-        if tensor is None:
-            continue
-        name = (tensor.Name() or b"").decode("utf-8", "replace")
-        dims = [tensor.Shape(i) for i in range(tensor.ShapeLength())]
-        if len(dims) >= 6:
-            yield RANK.at(item.at(None, name), tensor=name)
-        if any(size >= 65536 for size in dims) and index in boundary:
-            yield DIMENSION.at(item.at(None, name), tensor=name, size=max(dims))
-        quantised = tensor.Quantization()
-        unsigned = tensor.Type() == tflite.TensorType.UINT8 and index not in boundary
-        if unsigned and quantised is not None and quantised.ScaleLength():
-            yield UNSIGNED.at(item.at(None, name), tensor=name)
+    from npuforge.importers.tflite.file import read_tflite
+
+    model = read_tflite(data, item.name)
+    graph = model.subgraphs[0]
+    boundary = {*graph.inputs, *graph.outputs}
+    for tensor in graph.tensors[:20_000]:
+        if len(tensor.shape) >= 6:
+            yield RANK.at(item.at(None, tensor.name), tensor=tensor.name)
+        if any(size >= 65536 for size in tensor.shape) and tensor.index in boundary:
+            yield DIMENSION.at(
+                item.at(None, tensor.name), tensor=tensor.name, size=max(tensor.shape)
+            )
+        inner = tensor.type == tflite.TensorType.UINT8 and tensor.index not in boundary
+        if inner and tensor.quantization is not None and len(tensor.quantization.scale):
+            yield UNSIGNED.at(item.at(None, tensor.name), tensor=tensor.name)
             break
 
 
@@ -255,7 +291,7 @@ CHECKS = (
         "model files",
         (
             DEPTHWISE, UNSIGNED, NARROW, DYNAMIC, RANK, IR, BIAS, SHAPES, ALLOW_ZERO, OPSET,
-            DIMENSION, OPTIMISED, PRODUCT, EXCLUDED,
+            DIMENSION, OPTIMISED, PRODUCT, EXCLUDED, RANDOM, TWO_MODELS,
         ),
         _models,
     ),

@@ -13,7 +13,15 @@ from npuforge.doctor.checks_runtime import defines
 from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Rule
 from npuforge.doctor.network_facts import NetworkFacts, networks_of
 from npuforge.doctor.project import Project
-from npuforge.doctor.sources import VENDOR, Program, Sources, Step, programs_of, sources_of
+from npuforge.doctor.sources import (
+    ENTRIES,
+    VENDOR,
+    Program,
+    Sources,
+    Step,
+    programs_of,
+    sources_of,
+)
 from npuforge.doctor.stm32n6 import banks_of, secure
 from npuforge.vocab import Severity
 
@@ -48,7 +56,18 @@ def npu_programs(project: Project) -> tuple[tuple[Program, Step], ...]:
             run = next(program.calls(names.RUN), None)
             if run is not None and not VENDOR.search(program.source.artefact.name):
                 found.append((program, run))
-        return tuple(found)
+        started = {
+            step.source.artefact.name
+            for program, _ in found
+            if program.entry.name in ENTRIES
+            for step in program.steps
+        }
+        # beside code that runs, a function that nobody calls is left over
+        return tuple(
+            (program, run)
+            for program, run in found
+            if program.entry.name in ENTRIES or program.source.artefact.name not in started
+        )
 
     return project.once("npu_programs", make)
 
@@ -68,7 +87,7 @@ def _banks(networks: tuple[NetworkFacts, ...]) -> dict[str, Evidence]:
 
 def _mains(project: Project) -> list[tuple[Program, Step]]:
     """NPU programs that start at a real entry point, where everything that runs is known."""
-    return [pair for pair in npu_programs(project) if pair[0].entry.name in ("main", "app_main")]
+    return [pair for pair in npu_programs(project) if pair[0].entry.name in ENTRIES]
 
 
 # -- K03
@@ -294,7 +313,7 @@ def _sleep(project: Project) -> Iterator[Finding]:
                 )
             ):
                 yield SLEEP_OFF.at(step.at(), run.at())
-        if _polls(project) or sources.text_mentions(_SLEEP_ALL):
+        if _polls(project) or sources.text_mentions(_SLEEP_ALL) or _awake(project, sources):
             continue
         if not sources.text_mentions(re.compile(r"NPU_CLK_SLEEP_ENABLE")):
             yield SLEEP.at(run.at())
@@ -316,6 +335,17 @@ def _sleep(project: Project) -> Iterator[Finding]:
             yield SLEEP_PART.at(where, missing=", ".join(missing))
 
 
+_IDLE_SLEEPS = re.compile(
+    r"\b__WFI\b|\bwfi\b|configUSE_TICKLESS_IDLE\s+[12]|TX_ENABLE_WFI|TX_LOW_POWER|PWR_EnterSLEEP"
+)
+
+
+def _awake(project: Project, sources: Sources) -> bool:
+    """Whether an RTOS waits for the NPU and nothing in the project puts the CPU to sleep."""
+    waits = defines(project, "LL_ATON_OSAL_(?:FREERTOS|THREADX)") is not None
+    return waits and not sources.text_mentions(_IDLE_SLEEPS)
+
+
 _SLEEP_ALL = re.compile(r"LPENS?R\b|LL_\w+_EnableClockLowPower|EnableClockSleep")
 
 
@@ -334,6 +364,7 @@ def _user_io(project: Project) -> Iterator[Finding]:
     networks = networks_of(project)
     sources = sources_of(project)
     bound: set[str] = set()
+    said: set[tuple[str, int, str]] = set()
     for program, _ in npu_programs(project):
         for step in program.calls(names.SET_USER):
             match = names.SET_USER.fullmatch(step.name)
@@ -346,12 +377,14 @@ def _user_io(project: Project) -> Iterator[Finding]:
                 network is not None
                 and (network.user_inputs if which == "in" else network.user_outputs) is False
             )
-            if network is not None and allocated:
+            place = (step.source.artefact.name, step.function.line, which)
+            if network is not None and allocated and place not in said:
+                said.add(place)
                 yield SET_IGNORED.at(
                     step.at(), network.artefact.at(None, "LL_ATON_User_IO_WRONG_INDEX"),
                     name=network.name,
                 )  # fmt: skip
-            elif step.name.startswith("LL_ATON"):
+            elif not allocated and step.name.startswith("LL_ATON"):
                 yield UNCHECKED.at(step.at())
     mains = _mains(project)
     for facts in networks:

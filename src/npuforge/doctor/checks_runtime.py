@@ -13,6 +13,7 @@ from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Rule
 from npuforge.doctor.network_facts import networks_of
 from npuforge.doctor.project import Project
 from npuforge.doctor.sources import (
+    ENTRIES,
     VENDOR,
     Program,
     Sources,
@@ -92,7 +93,10 @@ def _runtime_init(project: Project, sources: Sources, program: Program) -> Itera
     inits = list(program.calls(names.RUNTIME_INIT))
     uses = [step for step in program.calls(names.RUN) if not names.MAIN_RUN.fullmatch(step.name)]
     if uses and not inits and not sources.text_mentions(names.RUNTIME_INIT):
-        yield NO_RUNTIME_INIT.at(uses[0].at())
+        started = program.entry.name in ENTRIES
+        if started or not any(sources.functions.get(name) for name in ENTRIES):
+            # what no start-up calls may be left over, or a part of the firmware
+            yield NO_RUNTIME_INIT.at(uses[0].at(), severity=None if started else Severity.WARNING)
     plain = [step for step in inits if not names.MAIN_RUN.fullmatch(step.name)]
     ends = list(program.calls(names.RUNTIME_DEINIT))
     for step in plain:

@@ -161,12 +161,18 @@ SIGNATURES = (
 )  # fmt: skip
 
 
+_CODE = re.compile(r"[;{}]\s*(?://.*|/\*.*)?$")
+"""The end of a line of source code, which build logs and listings quote."""
+
+
 def matches(log: LogFile, signature: Signature) -> Iterator[tuple[Line, re.Match[str]]]:
     """Lines of a log with a known message; at most one of every 200 candidates' worth."""
     for literal in signature.literals:
         for line in log.text.with_literal(literal, 5000):
             found = signature.pattern.search(line.text)
-            if found and not (signature.unless and signature.unless.search(line.text)):
+            if found is None or _CODE.search(line.text):
+                continue
+            if not (signature.unless and signature.unless.search(line.text)):
                 yield line, found
 
 

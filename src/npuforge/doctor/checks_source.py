@@ -25,6 +25,7 @@ NULL_RESULT = Rule("K22-null-result", Severity.ERROR, cases=("C35",), rank=8)
 HALF_LOG = Rule("K22-half-log", Severity.WARNING, cases=("D15",), rank=10)
 NO_RANGE = Rule("K22-no-range-check", Severity.INFO, Confidence.MEDIUM, cases=("D35",), rank=20)
 NO_WATCHDOG = Rule("K23-no-watchdog", Severity.INFO, cases=("A40",), rank=20)
+SILENT = Rule("K24-silent-fault", Severity.INFO, cases=("A18",), rank=70)
 ENDLESS_IAC = Rule("K23-endless-iac", Severity.INFO, cases=("A18",), rank=60)
 OTP = Rule("K25-otp-write", Severity.WARNING, cases=("H09",), rank=5)
 INHERITED = Rule("K25-pins-inherited", Severity.WARNING, Confidence.MEDIUM, cases=("H25",), rank=20)
@@ -75,7 +76,13 @@ def _null(project: Project, sources: Sources) -> Iterator[Finding]:
             ]
             library = re.compile(r"pOutBuff\s*=\s*(?!NULL)")
             if passed and not sources.text_mentions(text) and not _vendor(project, library):
-                yield NULL_RESULT.at(source.at(variable.line, f"{variable.type} {name}"), name=name)
+                # a library that is not here may give the buffer itself
+                seen = all(sources.functions.get(event.name) for event in passed)
+                yield NULL_RESULT.at(
+                    source.at(variable.line, f"{variable.type} {name}"),
+                    severity=None if seen else Severity.WARNING,
+                    name=name,
+                )
 
 
 def _vendor(project: Project, pattern: re.Pattern[str]) -> bool:
@@ -147,11 +154,15 @@ def _ethos(sources: Sources) -> Iterator[Finding]:
 def _bring_up(project: Project) -> Iterator[Finding]:
     sources = sources_of(project)
     if npu_programs(project):
-        ndebug = _build_match(project, r"-DNDEBUG\b|\bNDEBUG\b(?==|<|\"|\s*$)")
+        ndebug = _build_match(project, r"-DNDEBUG\b|(?<![\w!])NDEBUG(?!\w)")
         if ndebug is not None and not sources.text_mentions(
             re.compile(r"\w*[Ww]atchdog\w*|IWDG|HAL_WWDG|dump_stall|npu_timeout")
         ):
             yield NO_WATCHDOG.at(ndebug)
+        for source, function in sources.functions.get("HardFault_Handler", ()):
+            if not any(event.kind in ("call", "assign", "asm") for event in function.events):
+                yield SILENT.at(source.at(function.line, "void HardFault_Handler(void)"),
+                                name="HardFault_Handler")  # fmt: skip
         for source, function in sources.functions.get("IAC_IRQHandler", ()):
             calls = [event for event in function.events if event.kind in ("call", "assign")]
             if not calls:
@@ -555,7 +566,7 @@ CHECKS = (
     Check("values", (NULL_RESULT, HALF_LOG, NO_RANGE, ETHOS_BASE), _values),
     Check(
         "bring-up",
-        (NO_WATCHDOG, ENDLESS_IAC, OTP, FLOAT_PRINT, COUNTER, SMPS, INHERITED),
+        (NO_WATCHDOG, ENDLESS_IAC, SILENT, OTP, FLOAT_PRINT, COUNTER, SMPS, INHERITED),
         _bring_up,
     ),
     Check(

@@ -13,7 +13,8 @@ from npuforge.doctor.project import Project
 _NAMES = (
     "K26-unallocated", "K26-quant-file", "K26-not-implemented", "K26-tool-error",
     "K26-undefined-runtime", "K26-oe-model", "K14-pair", "K25-swd-clock", "K25-under-reset",
-    "K29-stale-firmware", "K19-log-software-epochs", "K19-log-external-activations",
+    "K29-stale-firmware", "K30-weights-grow", "K19-log-software-epochs",
+    "K19-log-external-activations",
     "K19-log-not-quantized", "K19-random-data", "K22-log-bias", "K27-log-clocks",
 )  # fmt: skip
 _RUNTIME = re.compile(
@@ -199,7 +200,33 @@ def _report(log: LogFile) -> Iterator[Finding]:
                 log.at(metric.line), cos=f"{cos:.4f}", mean=f"{mean:+.4g}", rmse=f"{rmse:.4g}"
             )
             break
+    yield from _weights(log)
     yield from _clocks(log)
+
+
+_PARAMS = re.compile(r"params\s*#\s*:\s*([\d,]+)\s*items", re.IGNORECASE)
+_STORED = re.compile(r"weights\s*\(ro\)\s*:\s*([\d,]+)\s*B\b", re.IGNORECASE)
+FLOAT_BYTES = 4.4
+"""Stored bytes for each parameter above which even float weights have grown."""
+
+
+def _weights(log: LogFile) -> Iterator[Finding]:
+    found = {}
+    for name, literal, pattern in (
+        ("params", "params #", _PARAMS),
+        ("stored", "weights (ro)", _STORED),
+    ):
+        for line in log.text.with_literal(literal, 20):
+            match = pattern.search(line.text)
+            if match and name not in found:
+                found[name] = (line, int(match[1].replace(",", "")))
+    if len(found) == 2 and found["stored"][1] > FLOAT_BYTES * found["params"][1] > 0:
+        yield LOG_RULES["K30-weights-grow"].at(
+            log.at(found["stored"][0]),
+            log.at(found["params"][0]),
+            stored=found["stored"][1],
+            params=found["params"][1],
+        )
 
 
 def _clocks(log: LogFile) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from npuforge.artefacts.c_source import constant
 from npuforge.artefacts.recognise import Kind
@@ -70,7 +71,15 @@ def _build_mode(project: Project) -> Iterator[Finding]:
 
 def _same_names(project: Project) -> Iterator[Finding]:
     seen: dict[tuple[str, str], Artefact] = {}
+    excluded = {
+        PurePosixPath(name).name
+        for item in project.of(Kind.BUILD)
+        for names in re.findall(r'excluding="([^"]*)"', project.text(item))
+        for name in names.split("|")
+    }
     for facts in networks_of(project):
+        if facts.artefact.path.name in excluded:
+            continue
         folder = facts.artefact.name.rpartition("/")[0]
         other = seen.setdefault((folder, facts.name), facts.artefact)
         if other is not facts.artefact:
@@ -238,8 +247,9 @@ def _macros(
     width, height = sizes["width"][0], sizes["height"][0]
     dims = [d for d in tensor.shape if d > 1]
     if width not in dims or height not in dims:
+        # the frame may still be resized on its way
         yield FRAME_SIZE.at(
-            sizes["width"][1], place, given=f"{width}x{height}",
+            sizes["width"][1], place, severity=Severity.WARNING, given=f"{width}x{height}",
             wanted="x".join(map(str, tensor.shape)),
         )  # fmt: skip
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from npuforge.artefacts.fault_registers import FaultDump, read_faults
 from npuforge.artefacts.log_text import Line, LogText, read_log
 from npuforge.artefacts.npu_driver_log import DriverLog, read_driver_log
-from npuforge.artefacts.recognise import Kind
+from npuforge.artefacts.recognise import LOG_NAME, Kind
 from npuforge.artefacts.run_records import RunRecord, records_of_log, records_of_table
 from npuforge.artefacts.stall_snapshot import Snapshot, read_snapshots
 from npuforge.artefacts.tool_log import PoolUse, ToolLog, read_tool_log
 from npuforge.artefacts.uart_log import UartLog, read_uart_log
 from npuforge.doctor.findings import Evidence
 from npuforge.doctor.project import Artefact, Project
+from npuforge.doctor.sources import VENDOR
 from npuforge.doctor.stm32n6 import bank_of
 
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".out", ".err")
@@ -73,19 +74,35 @@ def logs_of(project: Project) -> tuple[LogFile, ...]:
     return project.once("log files", lambda: tuple(_read(project)))
 
 
-def _read(project: Project) -> Iterator[LogFile]:
+ALL_AT_FULL = 4 << 20
+"""Bytes of logs in a project up to which each is read with full effort."""
+
+
+def _candidates(project: Project) -> Iterator[Artefact]:
     for item in project.of(Kind.LOG, Kind.LINUX_LOG, Kind.ST_REPORT, Kind.TEXT, Kind.JSON):
         name = item.path.name.lower()
-        if name.endswith(_PROSE) or _NOTES.match(name):
-            continue
-        sure = item.kind in (Kind.LINUX_LOG, Kind.ST_REPORT) or (
-            item.kind is Kind.LOG and not name.endswith(".txt")
-        )
-        table = name.endswith(_TABLES)
-        if item.kind is Kind.JSON and not table:
-            continue
+        prose = name.endswith(_PROSE) or _NOTES.match(name)
+        foreign = VENDOR.search(item.name) and not _surely(item)
+        table = item.kind is not Kind.JSON or name.endswith(_TABLES)
+        if table and not prose and not foreign:
+            yield item
+
+
+def _surely(item: Artefact) -> bool:
+    """Whether name and first bytes alone make a file a log."""
+    return item.kind in (Kind.LINUX_LOG, Kind.ST_REPORT) or (
+        item.kind is Kind.LOG and not item.path.name.lower().endswith(".txt")
+    )
+
+
+def _read(project: Project) -> Iterator[LogFile]:
+    items = list(_candidates(project))
+    total = sum(item.size for item in items)
+    for item in items:
+        sure = _surely(item)
+        table = item.path.name.lower().endswith(_TABLES)
         try:
-            text = read_log(item.path)
+            text = read_log(item.path, 1.0 if total <= ALL_AT_FULL else item.size / total)
         except OSError:
             continue
         if text.binary or not text.text:
@@ -109,16 +126,25 @@ def _read(project: Project) -> Iterator[LogFile]:
             yield log
 
 
+_POINT = re.compile(r"^\s*(?:[-*•▪▸→✅❌]|\d+[.)])\s+\S|^\s*[═─━=#_*-]{8,}\s*$", re.MULTILINE)
+
+
+def _document(text: LogText) -> bool:
+    """Whether a text is laid out with points and rules, as people write and firmware seldom."""
+    points = sum(1 for _ in _POINT.finditer(text.text))
+    return points >= 8 and points > 0.08 * len(text.starts)
+
+
 def _speaks(log: LogFile) -> bool:
     """Whether a plain text file is a log: prose may quote an error, a log has its structure."""
     tool = log.tool
     structured = tool.version or tool.compiler or tool.pools or tool.epoch_counts or tool.metrics
     dumped = any(len(fault.registers) >= 2 for fault in log.faults) or log.snapshots
     timed = sum(event.time is not None for event in log.driver.events) >= 2
-    staged = len(log.uart.stages) >= 3 and len(log.text.starts) < 5000
+    staged = len(log.uart.stages) >= 3 and len(log.text.starts) < 5000 and not _document(log.text)
     begun = any(
         log.text.line(message.line).text.lstrip().startswith((message.kind, "Run failed"))
         for message in tool.messages[:20]
     )
-    named = any(word in log.artefact.path.name.lower() for word in ("log", "uart", "console"))
+    named = LOG_NAME.search(log.artefact.path.name.lower()) is not None
     return bool(structured or dumped or timed or staged or begun or named)

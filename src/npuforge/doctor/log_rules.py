@@ -124,6 +124,7 @@ _ROWS: tuple[tuple[str, Severity, Confidence, int, str], ...] = (
     ("K22-constant-input", _ERROR, _MEDIUM, 30, "D28"),
     ("K27-cache-inactive", _WARNING, _HIGH, 40, "B21"),
     ("K27-flash-slow", _WARNING, _MEDIUM, 45, "F15"),
+    ("K30-weights-grow", _WARNING, _HIGH, 40, "J02"),
     ("K22-memory-test", _ERROR, _MEDIUM, 30, "C18"),
 )
 

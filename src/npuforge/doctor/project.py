@@ -16,7 +16,11 @@ from npuforge.errors import NpuforgeError, UsageError
 
 MAX_FILES = 40_000
 MAX_SIZE = 256 << 20
-_SKIP = {".git", ".svn", ".hg", "node_modules", "__pycache__", ".venv"}
+_SKIP = {
+    ".git", ".svn", ".hg", "node_modules", "__pycache__", ".venv",
+    ".metadata", ".history",  # what an IDE remembers: old versions of the sources among it
+    "CMakeFiles",
+}  # fmt: skip
 T = TypeVar("T")
 
 
@@ -40,7 +44,7 @@ class Artefact:
         self, line: int | None = None, token: str = "", address: int | None = None, note: str = ""
     ) -> Evidence:
         """Evidence in this file; the token is shortened to one line."""
-        quoted = " ".join(token.split())
+        quoted = " ".join(token[:1000].split())
         if len(quoted) > 160:
             quoted = quoted[:159] + "…"
         return Evidence(self.name, line, quoted, address, note)

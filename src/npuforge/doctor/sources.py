@@ -27,10 +27,10 @@ MAX_CALL_DEPTH = 14
 
 VENDOR = re.compile(
     r"(?:^|/)(?:STM32N6xx_HAL_Driver|CMSIS\w*|ll_aton|Npu|AI_Runtime|stedgeai-lib|Third_?Party|"
-    r"FreeRTOS\w*|threadx|usbx|netxduo|filex|levelx|USB_Device|STM32_USB\w*|lvgl|Components|Utilities|"
+    r"FreeRTOS[\w-]*|threadx[\w-]*|usbx|netxduo|filex|levelx|USB_Device|STM32_USB\w*|lvgl|Components|Utilities|"
     r"TouchGFX|touchgfx|ISP_Library|STM32_ISP_Library|STM32_ExtMem_Manager|mbedtls|lwip|LwIP|"
     r"uvcl|openblt|tinyusb|zephyr|tensorflow|tflite-micro|edge-impulse-sdk|arm_math|CMSIS-DSP|"
-    r"NPU_Validation|AI_Validation|Middlewares/ST|st_ai_ws|st_ai_output|SystemPerformance|opencv|littlefs|FatFs|wolfssl|nuttx|"
+    r"NPU_Validation|AI_Validation|Middlewares/(?:ST|AI)|st_ai_ws|st_ai_output|SystemPerformance|opencv|littlefs|FatFs|wolfssl|nuttx|"
     r"mtk3bsp2|mtkernel_3|stm32-mw-\w+|Camera_Middleware|ThirdParty|cmsis_\w+|STM32Cube_FW\w*|"
     r"(?:stai|ll_aton|ll_sw)_\w+\.[ch])(?:/|$)",
     re.IGNORECASE,
@@ -40,7 +40,7 @@ INTERESTING = re.compile(
     r"D-?cache|RCC_(?:NPU|AXISRAM|CACHEAXI|RAMCFG|XSPI|RIF|RISAF)|RAMCFG|RISAF|RIMC|RISC_|"
     r"\bNPU\d?_|XSPI|HAL_BSEC|BSEC_|OTP|VTOR|ethosu|pp_params|postprocess|xTaskCreate|"
     r"tx_thread_create|osThread|NVIC_EnableIRQ|SRAMSD|CameraPipeline|_sbrk|DWT|\bint main\b|"
-    r"\bapp_main\b|EXTMEM|zero_?point|0x3[4][0-9A-Fa-f]{6}|0x[79][0-9A-Fa-f]{7}|inference|"
+    r"HardFault_Handler|\bapp_main\b|EXTMEM|zero_?point|0x3[4][0-9A-Fa-f]{6}|0x[79][0-9A-Fa-f]{7}|inference|"
     r"network|HAL_IncTick|float16|configLIBRARY_MAX|tx_byte_pool|NN_\w*(?:WIDTH|HEIGHT)|&\s*_end\b",
     re.IGNORECASE,
 )
@@ -295,12 +295,13 @@ def programs_of(project: Project) -> tuple[Program, ...]:
     return project.once("programs", lambda: tuple(_programs(sources_of(project))))
 
 
-_ENTRIES = ("main", "app_main", "usermain")
+ENTRIES = ("main", "app_main", "usermain")
+"""Functions that a start-up code calls."""
 
 
 def _programs(sources: Sources) -> Iterator[Program]:
     entries = [
-        pair for name in _ENTRIES for pair in sources.functions.get(name, ()) if pair[1].events
+        pair for name in ENTRIES for pair in sources.functions.get(name, ()) if pair[1].events
     ]
     reached: set[tuple[str, int]] = set()
     for source, function in entries:
@@ -313,7 +314,7 @@ def _programs(sources: Sources) -> Iterator[Program]:
     for source in sources.files:
         for function in source.code.functions:
             place = (source.artefact.name, function.line)
-            if place in reached or function.name in called or function.name in _ENTRIES:
+            if place in reached or function.name in called or function.name in ENTRIES:
                 continue
             steps = _Tracer(sources).run(source, function)
             yield Program(source, function, steps)

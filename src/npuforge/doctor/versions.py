@@ -113,8 +113,11 @@ def run(project: Project) -> Iterable[Finding]:
         return
     for made in compilers:
         for runtime in runtimes:
-            one_log = made.place.file == runtime.place.file
-            if not one_log and _differ(made.version, runtime.version):
+            # a guard against the library's own header is K14-guard
+            known = made.place.file == runtime.place.file or (
+                made.part == "guard" and Path(runtime.place.file).suffix == ".h"
+            )
+            if not known and _differ(made.version, runtime.version):
                 yield LOG_RULES["VER-pair"].at(
                     made.place, runtime.place, made=made.version, runtime=runtime.version
                 )

@@ -1,7 +1,9 @@
 """The loop above the stages: propose choices, run them, keep what nothing else beats.
 
 Choices: operating point, who computes (NPU or CPU), integer network inputs and outputs, which RAM
-activations may use, and how much RAM holds weights that are read most often for their size.
+activations may use, how much RAM holds weights that are read most often for their size, and the
+order of the epochs where another one keeps fewer bytes alive. Image sizes are no choice among
+others, because a smaller image always wins: each has a front of its own.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ from npuforge.cost import (
 from npuforge.cost.energy import Energy, Level, network_energy
 from npuforge.cost.explain import prefetch_plan
 from npuforge.cost.neural_art import cost_of_works
+from npuforge.cost.residence import least_live_order
+from npuforge.explore.resolution import at_resolution
 from npuforge.graph import Graph
 from npuforge.mapping import map_to_npu
 from npuforge.targets import OperatingPoint, Target
@@ -61,6 +65,7 @@ class Choice:
         integer_io: network inputs and outputs stay integers.
         spread: RAM that activations may use; the rest spills to external RAM.
         weight_share: part of the free RAM that holds weights; 0 to 1.
+        reordered: epochs run in the order that keeps the fewest bytes alive, not in the file's.
     """
 
     point: OperatingPoint
@@ -68,6 +73,7 @@ class Choice:
     integer_io: bool
     spread: Spread
     weight_share: float
+    reordered: bool
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,7 @@ class Candidate:
         ram: bytes of on-chip RAM: live activations and weights.
         external: bytes of activations in external RAM.
         weights_in_ram: bytes of weights moved to RAM.
+        size: rows and columns of the image it is for; None where the network was left as it is.
     """
 
     choice: Choice
@@ -89,6 +96,7 @@ class Candidate:
     ram: int
     external: int
     weights_in_ram: int
+    size: tuple[int, int] | None = None
 
     @property
     def goals(self) -> tuple[float, float, int]:
@@ -106,7 +114,7 @@ class Exploration:
     """All candidates that were run.
 
     Attributes:
-        front: those that no other beats, fastest first.
+        front: those that no other of their image size beats, fastest first, size by size.
         tried: number of candidates.
     """
 
@@ -124,6 +132,7 @@ def explore(
     calibration: Calibration | None = None,
     max_ms: float | None = None,
     max_ram: int | None = None,
+    sizes: Sequence[tuple[int, int]] = (),
 ) -> Exploration:
     """Run every choice and keep the Pareto front of time, energy and memory.
 
@@ -136,16 +145,26 @@ def explore(
         calibration: constants; default: those that come with npuforge.
         max_ms: leave out what is slower.
         max_ram: leave out what takes more bytes of on-chip RAM.
+        sizes: rows and columns of images to try; default: the network's own.
+
+    Raises:
+        UsageError: CST-008, the network cannot take images of one of the sizes.
     """
     used = calibration or load_calibration()
     wanted = tuple(points) or tuple(target.operating_points.values())
-    found = [
-        candidate
-        for candidate in candidates(graph, target, wanted, release, controller, used)
-        if (max_ms is None or candidate.cost.ms <= max_ms)
-        and (max_ram is None or candidate.ram <= max_ram)
-    ]
-    return Exploration(pareto(found), len(found))
+    front: list[Candidate] = []
+    tried = 0
+    for size in sizes or (None,):
+        network = graph if size is None else at_resolution(graph, *size)
+        found = [
+            replace(candidate, size=size)
+            for candidate in candidates(network, target, wanted, release, controller, used)
+            if (max_ms is None or candidate.cost.ms <= max_ms)
+            and (max_ram is None or candidate.ram <= max_ram)
+        ]
+        front += pareto(found)
+        tried += len(found)
+    return Exploration(tuple(front), tried)
 
 
 def candidates(
@@ -159,11 +178,17 @@ def candidates(
     """Every choice, run; arguments as for `explore`."""
     placed = {io: map_to_npu(graph, integer_io=io).placements for io in (False, True)}
     rules = compiler_rules(release)
-    works = {
+    plain = {
         (Backend.NPU, False): epoch_works(graph, placed[False], rules),
         (Backend.NPU, True): epoch_works(graph, placed[True], rules),
         (Backend.CPU, True): epoch_works(graph, _on_cpu(placed[True]), rules),
     }
+    works: dict[tuple[Backend, bool, bool], tuple[EpochWork, ...]] = {}
+    for (backend, integer_io), own in plain.items():
+        works[backend, integer_io, False] = own
+        other = least_live_order(graph, own)
+        if other != own:
+            works[backend, integer_io, True] = other
     near, internal = activation_limits(target)
     limits = {Spread.NPU_RAM: near, Spread.ON_CHIP: internal}
     where = {
@@ -172,11 +197,12 @@ def candidates(
         for spread, limit in limits.items()
     }
     for choice in _choices(points):
-        key = (choice.backend, choice.integer_io)
-        yield _run(
-            choice, works[key], where[key, choice.spread], limits[choice.spread], internal,
-            release, controller, calibration,
-        )  # fmt: skip
+        key = (choice.backend, choice.integer_io, choice.reordered)
+        if key in works:
+            yield _run(
+                choice, works[key], where[key, choice.spread], limits[choice.spread], internal,
+                release, controller, calibration,
+            )  # fmt: skip
 
 
 def pareto(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -192,12 +218,12 @@ def pareto(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
 
 
 def _choices(points: Sequence[OperatingPoint]) -> Iterator[Choice]:
-    for point, integer_io, spread, share in itertools.product(
-        points, (False, True), Spread, WEIGHT_SHARES
+    for point, integer_io, spread, share, reordered in itertools.product(
+        points, (False, True), Spread, WEIGHT_SHARES, (False, True)
     ):
-        yield Choice(point, Backend.NPU, integer_io, spread, share)
-    for point in points:
-        yield Choice(point, Backend.CPU, True, Spread.ON_CHIP, 0.0)
+        yield Choice(point, Backend.NPU, integer_io, spread, share, reordered)
+    for point, reordered in itertools.product(points, (False, True)):
+        yield Choice(point, Backend.CPU, True, Spread.ON_CHIP, 0.0, reordered)
 
 
 def _on_cpu(placements: Sequence[NpuPlacement]) -> tuple[NpuPlacement, ...]:

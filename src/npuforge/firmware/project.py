@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npuforge import __version__, _native
+from npuforge.firmware.memory_table import memory_header, memory_source
 from npuforge.firmware.network import (
     Network,
     network_header,
@@ -21,6 +22,9 @@ from npuforge.targets import Target
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
+SMALL_SOURCES = ("buffer", "exec", "network", "registry", "runtime", "stage", "status")
+"""Sources of the runtime that are no kernels."""
+
 
 @dataclass(frozen=True, eq=False)
 class KnownAnswer:
@@ -33,6 +37,11 @@ class KnownAnswer:
 def runtime_folder() -> Path:
     """Where the C sources of the runtime are: beside the extension that was built from them."""
     return Path(_native.__file__).parent / "runtime"
+
+
+def template_files(folder: str, source: str) -> dict[str, bytes]:
+    """Files that are the same in every project: those of one template folder, put into `folder`."""
+    return {f"{folder}/{p.name}": p.read_bytes() for p in sorted((_TEMPLATES / source).iterdir())}
 
 
 def project_files(
@@ -54,6 +63,8 @@ def project_files(
     sections = place_sections([(n.name, n.plan) for n in networks], machine)
     files: dict[str, bytes] = {
         "board/link.ld": linker_script(sections, machine, title).encode(),
+        "board/memory.h": memory_header(machine).encode(),
+        "board/memory.c": memory_source(sections, machine).encode(),
         "network/networks.h": networks_header().encode(),
         "network/networks.c": networks_source(networks).encode(),
     }
@@ -72,8 +83,7 @@ def project_files(
             for name in names
         )
     for folder, source in (("board", machine.name), ("app", "app"), ("cmake", "cmake")):
-        for path in sorted((_TEMPLATES / source).iterdir()):
-            files[f"{folder}/{path.name}"] = path.read_bytes()
+        files.update(template_files(folder, source))
     runtime = runtime_folder()
     for path in sorted(runtime.rglob("*.[ch]")):
         files[f"runtime/{path.relative_to(runtime).as_posix()}"] = path.read_bytes()
@@ -86,6 +96,7 @@ def project_files(
         "project": networks[0].name,
         "networks": [network.name for network in networks],
         "machine": machine.name,
+        "small": SMALL_SOURCES,
     }
     for name in ("CMakeLists.txt", "README.md"):
         files[name] = environment.get_template(f"{name}.j2").render(values).encode()

@@ -52,6 +52,16 @@ class Quantization:
     zero_point: npt.NDArray[np.int64]
     axis: int | None = None
 
+    # here and below: importers make thousands, and the initialiser of a frozen dataclass is slow
+    def __init__(
+        self,
+        scale: npt.NDArray[np.float32],
+        zero_point: npt.NDArray[np.int64],
+        axis: int | None = None,
+    ) -> None:
+        """Take the fields as they are."""
+        self.__dict__.update(scale=scale, zero_point=zero_point, axis=axis)
+
     @classmethod
     def per_tensor(cls, scale: float, zero_point: int = 0) -> Quantization:
         """One scale and zero point for the whole tensor."""
@@ -143,6 +153,19 @@ class Tensor:
     quantization: Quantization | None = None
     data: Array | None = field(default=None, repr=False)
 
+    def __init__(
+        self,
+        name: str,
+        shape: Shape,
+        dtype: DType,
+        quantization: Quantization | None = None,
+        data: Array | None = None,
+    ) -> None:
+        """Take the fields as they are."""
+        self.__dict__.update(
+            name=name, shape=shape, dtype=dtype, quantization=quantization, data=data
+        )
+
     @property
     def size(self) -> int:
         """Number of elements."""
@@ -202,6 +225,27 @@ class Node:
     attrs: Attrs = NO_ATTRS
     contract: Contract = Contract.EXACT
     origins: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        name: str,
+        op: str,
+        inputs: tuple[str | None, ...],
+        outputs: tuple[str, ...],
+        attrs: Attrs = NO_ATTRS,
+        contract: Contract = Contract.EXACT,
+        origins: tuple[str, ...] = (),
+    ) -> None:
+        """Take the fields as they are."""
+        self.__dict__.update(
+            name=name,
+            op=op,
+            inputs=inputs,
+            outputs=outputs,
+            attrs=attrs,
+            contract=contract,
+            origins=origins,
+        )
 
     @property
     def input_names(self) -> Iterator[str]:

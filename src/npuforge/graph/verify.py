@@ -32,14 +32,12 @@ def verify(graph: Graph) -> None:
         _check_tensor(name, tensor)
     _check_interface(graph)
     _check_states(graph)
-    made = (
-        set(graph.inputs)
-        | set(graph.states)
-        | {n for n, t in graph.tensors.items() if t.is_constant}
-    )
+    made = {
+        *graph.inputs,
+        *graph.states,
+        *(n for n, t in graph.tensors.items() if t.data is not None),
+    }
     names: set[str] = set()
-    written: set[str] = set()
-    producers = graph.producers
     for node in graph.nodes:
         if node.name in names:
             raise GraphError("GRF-001", node=node.name)
@@ -47,12 +45,11 @@ def verify(graph: Graph) -> None:
         _check_node(graph, node)
         for source in node.inputs:
             if source is not None and source not in made:
-                code = "GRF-003" if source in producers else "GRF-002"
+                code = "GRF-003" if source in graph.producers else "GRF-002"
                 raise GraphError(code, node=node.name, tensor=source)
         for name in node.outputs:
-            if name in written or name in made:
+            if name in made:
                 raise GraphError("GRF-004", node=node.name, tensor=name)
-            written.add(name)
             made.add(name)
     for name in graph.outputs:
         if name not in made:
@@ -173,8 +170,12 @@ def _check_node(graph: Graph, node: Node) -> None:
         value = getattr(node.attrs, attribute)
         if value != value:
             raise GraphError("GRF-029", node=node.name, op=node.op, attribute=attribute)
-    for name in (*node.inputs, *node.outputs):
-        if name is not None and name not in graph.tensors:
+    tensors = graph.tensors
+    for name in node.inputs:
+        if name is not None and name not in tensors:
+            raise GraphError("GRF-022", node=node.name, tensor=name)
+    for name in node.outputs:
+        if name not in tensors:
             raise GraphError("GRF-022", node=node.name, tensor=name)
     most = math.inf if entry.variadic else entry.required + entry.optional
     required = node.inputs[: entry.required]
@@ -184,6 +185,6 @@ def _check_node(graph: Graph, node: Node) -> None:
         shapes = entry.infer(graph.input_tensors(node), node.attrs)
     except ShapeMismatch as error:
         raise GraphError("GRF-024", node=node.name, op=node.op, reason=str(error)) from None
-    actual = [tensor.shape for tensor in graph.output_tensors(node)]
+    actual = [tensors[name].shape for name in node.outputs]
     if shapes != actual:
         raise GraphError("GRF-025", node=node.name, op=node.op, inferred=shapes, stated=actual)

@@ -11,7 +11,10 @@ import numpy as np
 
 from npuforge.errors import ModelError
 from npuforge.importers import read_model_bytes
+from npuforge.importers.onnx.proto import messages
 from npuforge.importers.tflite.file import RawModel, names_of, read_tflite
+from npuforge.importers.tflite.flat import Buffer
+from npuforge.importers.tflite.types import operator_name
 from npuforge.lint.subject import FileFacts, FileNode, Range
 
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
@@ -45,7 +48,6 @@ def _tflite(path: Path, model: RawModel, content: bytes) -> FileFacts:
     graph = model.subgraphs[0]
     names = names_of(graph.tensors)
     ends = {*graph.inputs, *graph.outputs}
-    codes = {value: key for key, value in vars(tflite.BuiltinOperator).items() if key.isupper()}
     free = [
         (names[i], axis, "-1")
         for i in graph.inputs
@@ -59,7 +61,7 @@ def _tflite(path: Path, model: RawModel, content: bytes) -> FileFacts:
         if t.type == tflite.TensorType.UINT8 and t.data is None and t.index not in ends
     ]
     nodes = [
-        FileNode(names[op.outputs[0]] if op.outputs else str(op.index), codes.get(op.code, "?"))
+        FileNode(names[op.outputs[0]] if op.outputs else str(op.index), operator_name(op.code))
         for op in graph.operators
     ]
     ranges = _tflite_ranges(content, len(graph.inputs))
@@ -74,60 +76,32 @@ def _tflite_ranges(content: bytes, count: int) -> list[Range | None]:
 
     The metadata is a flatbuffer of its own (TensorFlow Lite metadata schema): ModelMetadata field 3
     subgraph_metadata, SubGraphMetadata 2 input_tensor_metadata, TensorMetadata 4 process_units,
-    ProcessUnit 0 options_type and 1 options, NormalizationOptions 0 mean and 1 std.
+    ProcessUnit 0 options_type and 1 options, NormalizationOptions 0 mean and 1 std. It lies in the
+    buffer (Model 4, Buffer 0 data) that an entry of the model's metadata (Model 6, Metadata 0 name
+    and 1 buffer) names.
     """
-    import tflite
-
-    root = tflite.Model.GetRootAsModel(content, 0)
-    for i in range(min(root.MetadataLength(), 64)):
-        entry = root.Metadata(i)
-        if entry is None or entry.Name() != b"TFLITE_METADATA":
-            continue
-        buffer = root.Buffers(entry.Buffer())
-        if buffer is None or not buffer.DataLength():
-            return []
-        try:
-            return _normalisations(buffer.DataAsNumpy().tobytes(), count)
-        except Exception:  # damaged metadata says nothing; the network itself may be sound
-            return []
+    root = Buffer(content).root()
+    for entry in root.tables(6)[:64]:
+        if entry.text(0) == "TFLITE_METADATA":
+            try:
+                data = bytes(root.tables(4)[entry.uint32(1)].bytes(0))
+                return _normalisations(data, count)
+            except Exception:  # damaged metadata says nothing; the network itself may be sound
+                return []
     return []
 
 
 def _normalisations(data: bytes, count: int) -> list[Range | None]:
-    from flatbuffers import encode, packer
-    from flatbuffers.table import Table
-
-    def at(table: Table, field: int) -> int:
-        return int(table.Offset(4 + 2 * field))
-
-    def child(table: Table, field: int, index: int) -> Table | None:
-        offset = at(table, field)
-        if not offset or index >= table.VectorLen(offset):
-            return None
-        place = table.Vector(offset) + 4 * index
-        return Table(data, table.Indirect(place))
-
-    def floats(table: Table, field: int) -> list[float]:
-        offset = at(table, field)
-        if not offset:
-            return []
-        start, size = table.Vector(offset), min(table.VectorLen(offset), 16)
-        return [float(encode.Get(packer.float32, data, start + 4 * i)) for i in range(size)]
-
-    model = Table(data, encode.Get(packer.uoffset, data, 0))
-    graph = child(model, 3, 0)
+    graphs = Buffer(data).root().tables(3)
+    tensors = graphs[0].tables(2) if graphs else []
     ranges: list[Range | None] = []
     for number in range(count):
-        tensor = None if graph is None else child(graph, 2, number)
         found: Range | None = None
-        for unit_number in range(8):
-            unit = None if tensor is None else child(tensor, 4, unit_number)
-            if unit is None:
-                break
-            kind = at(unit, 0)
-            if kind and encode.Get(packer.uint8, data, unit.Pos + kind) == 1 and at(unit, 1):
-                options = Table(data, unit.Indirect(unit.Pos + at(unit, 1)))
-                found = normalised(floats(options, 0), floats(options, 1))
+        for unit in tensors[number].tables(4)[:8] if number < len(tensors) else ():
+            options = unit.table(1)
+            if unit.uint8(0) == 1 and options is not None:
+                mean, std = (options.float32_array(field)[:16].tolist() for field in (0, 1))
+                found = normalised(mean, std)
         ranges.append(found)
     return ranges
 
@@ -146,10 +120,9 @@ def normalised(mean: list[float], std: list[float]) -> Range | None:
 
 
 def _onnx(path: Path, content: bytes) -> FileFacts:
-    import onnx
     from google.protobuf.message import DecodeError
 
-    model = onnx.ModelProto()
+    model = messages().ModelProto()
     try:
         model.ParseFromString(content)
     except DecodeError:

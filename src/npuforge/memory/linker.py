@@ -104,9 +104,9 @@ def linker_script(sections: Sequence[LinkSection], target: Target, title: str) -
         lines.append(f"    {name} ({access}) : ORIGIN = {pool.base:#010x}, LENGTH = {pool.size:#x}")
     lines += ["}", "", "SECTIONS", "{"]
     lines += _fixed_sections(sections)
-    lines += _code_sections(code.name, data.name, data)
+    lines += code_sections(code.name, data.name, data.end)
     lines += ["}", ""]
-    lines += _assertions(sections)
+    lines += assertions(sections)
     return "\n".join(lines) + "\n"
 
 
@@ -123,8 +123,15 @@ def _fixed_sections(sections: Sequence[LinkSection]) -> list[str]:
     return lines
 
 
-def _code_sections(code: str, data: str, data_pool: Pool) -> list[str]:
-    stack_top = data_pool.end
+def code_sections(code: str, data: str, stack_top: int, stack: int = STACK_BYTES) -> list[str]:
+    """Output sections of the program itself, and the symbols its start-up code needs.
+
+    Args:
+        code: region for code and constants, and for the initial values of data.
+        data: region for data.
+        stack_top: end address of the main stack.
+        stack: bytes that must be left for it.
+    """
     return [
         "    .text :",
         "    {",
@@ -150,12 +157,13 @@ def _code_sections(code: str, data: str, data_pool: Pool) -> list[str]:
         "        PROVIDE(end = .);",
         f"    }} > {data}",
         f"    nf_stack_top = {stack_top:#010x};",
-        f'    ASSERT(nf_bss_end + {STACK_BYTES:#x} <= nf_stack_top, "no room for the stack")',
+        f'    ASSERT(nf_bss_end + {stack:#x} <= nf_stack_top, "no room for the stack")',
         "    /DISCARD/ : { *(.comment .note*) }",
     ]
 
 
-def _assertions(sections: Sequence[LinkSection]) -> list[str]:
+def assertions(sections: Sequence[LinkSection]) -> list[str]:
+    """Refuse a link in which a section is not as large as planned."""
     return [
         f'ASSERT(SIZEOF({s.section}) == {s.nbytes:#x}, "{s.section} is not the size of the plan")'
         for s in sections

@@ -125,8 +125,8 @@ def _quantized(
         return f"add_{suffix}", sum_params(a, b, y, node.op == "sub") | limits
     if node.op == "mul":
         return f"mul_{suffix}", _product_params(a, b, y) | limits
-    if node.op == "squared_difference" and y.dtype is DType.INT8:
-        return "squared_difference_s8", _difference_params(a, b, y) | limits
+    if node.op == "squared_difference" and y.dtype in (DType.INT8, DType.INT16):
+        return f"squared_difference_{suffix}", _difference_params(a, b, y) | limits
     if node.op == "prelu" and y.dtype is DType.INT8:
         return "prelu_s8", _prelu_params(a, b, y)
     raise UnsupportedError("NUM-005", node=node.name, op=node.op, contract=node.contract)
@@ -198,7 +198,8 @@ def _multipliers(factors: dict[str, float]) -> Params:
 
 
 def _difference_params(a: Tensor, b: Tensor, y: Tensor) -> Params:
-    left_shift = 7
+    # the square of 255 << 7 fits a word; int16 is tflite-micro's alone, LiteRT refuses it
+    left_shift = 7 if y.dtype is DType.INT8 else 0
     twice_max = float(np.float32(2) * max(a.quant.s, b.quant.s))
     factors = {
         "a": float(a.quant.s) / twice_max,

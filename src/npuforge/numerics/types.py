@@ -77,6 +77,14 @@ def require_types(node: Node, dtypes: Collection[DType], *tensors: Tensor) -> No
             raise UnsupportedError("NUM-002", node=node.name, op=node.op, tensor=tensor.name)
 
 
+def is_int8(*tensors: Tensor) -> bool:
+    """Whether all are int8 with one scale for the whole tensor."""
+    return all(
+        t.dtype is DType.INT8 and t.quantization is not None and t.quantization.axis is None
+        for t in tensors
+    )
+
+
 def require_int8(node: Node, *tensors: Tensor) -> None:
     """Refuse anything but quantised int8."""
     require_types(node, (DType.INT8,), *tensors)

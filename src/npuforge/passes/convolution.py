@@ -25,12 +25,12 @@ from npuforge.graph import (
     SplitAttrs,
     Tensor,
 )
+from npuforge.numerics.types import is_int8
 from npuforge.passes.framework import (
     CHANNEL_AXIS,
     Builder,
     Edit,
     Pass,
-    is_int8,
     maker,
     real_numbers,
     same_quant,

@@ -23,12 +23,12 @@ from npuforge.graph import (
 )
 from npuforge.graph.attrs import NO_ATTRS
 from npuforge.numerics import run_graph
+from npuforge.numerics.types import is_int8
 from npuforge.passes.framework import (
     Builder,
     Edit,
     Pass,
     arithmetic,
-    is_int8,
     real_numbers,
     scalar_quant,
 )

@@ -285,14 +285,6 @@ def same_quant(a: Tensor, b: Tensor) -> bool:
     return a.quantization.same_as(b.quantization)
 
 
-def is_int8(*tensors: Tensor) -> bool:
-    """Whether all are int8 with one scale for the whole tensor."""
-    return all(
-        t.dtype is DType.INT8 and t.quantization is not None and t.quantization.axis is None
-        for t in tensors
-    )
-
-
 def feeds(nodes: Sequence[Node], tensors: Mapping[str, Tensor]) -> list[str]:
     """What nodes read and neither make themselves nor hold as constants."""
     made = {name for node in nodes for name in node.outputs}

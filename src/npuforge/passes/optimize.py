@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import is_
 from typing import Protocol
 
 from npuforge.errors import NpuforgeError
@@ -255,6 +256,7 @@ class Optimizer:
         self._before = self._score = judge.score(graph)
         self._difference = Difference()
         self._values: list[dict[str, Array]] | None = None
+        self._scored: tuple[Graph, list[Edit], Graph, Score] | None = None
 
     def result(self) -> Optimization:
         """What has become of the graph."""
@@ -364,8 +366,17 @@ class Optimizer:
         return alone if len(alone) < 2 or self._pays(item, alone) else alone[:1]
 
     def _pays(self, item: Pass, edits: Sequence[Edit]) -> bool:
-        score = self._judge.score(apply_edits(self.graph, edits))
-        return pays(self._score, score, item.tidy)
+        return pays(self._score, self._with(edits)[1], item.tidy)
+
+    def _with(self, edits: Sequence[Edit]) -> tuple[Graph, Score]:
+        """The graph with edits and its score; asked again for the same ones it costs nothing."""
+        last = self._scored
+        same = last is not None and last[0] is self.graph and len(last[1]) == len(edits)
+        if last is not None and same and all(map(is_, last[1], edits)):
+            return last[2], last[3]
+        made = apply_edits(self.graph, edits)
+        self._scored = (self.graph, list(edits), made, self._judge.score(made))
+        return made, self._scored[3]
 
     def _captured(self) -> list[dict[str, Array]]:
         """Every tensor of the graph as it is now."""
@@ -377,7 +388,7 @@ class Optimizer:
         self, item: Pass, kept: Sequence[tuple[Edit, Difference]]
     ) -> tuple[Status, list[Site]]:
         """Make edits the graph's, unless the network's outputs differ too much then."""
-        made = apply_edits(self.graph, [edit for edit, _ in kept])
+        made, score = self._with([edit for edit, _ in kept])
         verify(made)
         outputs = self._composed(made)
         total = output_difference(self.original, self._reference, outputs)
@@ -387,7 +398,6 @@ class Optimizer:
             within = total.relative <= self._limit
         if not within:
             return Status.DIFFERS, []
-        score = self._judge.score(made)
         exact = all(each.is_zero for _, each in kept)
         if not (exact or self._insist or _worth(self._score, score)):
             return Status.NO_GAIN, []

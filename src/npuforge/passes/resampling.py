@@ -22,7 +22,8 @@ from npuforge.graph import (
     TransposeConvAttrs,
 )
 from npuforge.numerics import nearest_index, run_graph
-from npuforge.passes.framework import Builder, Edit, Pass, is_int8, same_quant
+from npuforge.numerics.types import is_int8
+from npuforge.passes.framework import Builder, Edit, Pass, same_quant
 from npuforge.passes.movement import MAX_COPIES, repeat
 from npuforge.vocab import Contract, DType
 

@@ -22,11 +22,11 @@ from npuforge.graph import (
     TransposeAttrs,
 )
 from npuforge.numerics import run_graph
+from npuforge.numerics.types import is_int8
 from npuforge.passes.framework import (
     Builder,
     Edit,
     Pass,
-    is_int8,
     maker,
     same_quant,
     sole_reader,

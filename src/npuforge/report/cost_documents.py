@@ -127,7 +127,8 @@ def exploration_document(found: Exploration) -> Document:
              "ram_bytes": c.ram, "external_bytes": c.external,
              "weights_in_ram_bytes": c.weights_in_ram, "clock": c.choice.point.name,
              "backend": c.choice.backend.value, "activations": c.choice.spread.value,
-             "integer_io": c.choice.integer_io}
+             "integer_io": c.choice.integer_io,
+             "reordered": c.choice.reordered, "input_size": c.size}
             for c in found.front
         ],
     }  # fmt: skip

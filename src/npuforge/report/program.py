@@ -10,6 +10,7 @@ from npuforge.aton.compiled import Buffer, Compiled, Step
 from npuforge.aton.diff import Difference
 from npuforge.aton.execute import ProgramRun
 from npuforge.aton.simulate import EpochRun
+from npuforge.boards import CosimRun
 from npuforge.validate.program import ProgramComparison
 from npuforge.vocab import Severity
 
@@ -169,4 +170,33 @@ def diff_document(
         "first": first.name,
         "second": second.name,
         "differences": [vars(item) for item in differences],
+    }
+
+
+def cosim_document(
+    network: Compiled, board: str, run: CosimRun, simulated: ProgramRun
+) -> dict[str, Any]:
+    """What CPU steps and outputs of a co-simulation hold, against the simulator alone."""
+    rows = []
+    for kind, made, want in (
+        ("cpu step", run.buffers, simulated.buffers),
+        ("output", run.outputs, simulated.outputs),
+    ):
+        rows += [
+            {
+                "name": name,
+                "kind": kind,
+                "bytes": len(data),
+                "different": sum(a != b for a, b in zip(data, want[name], strict=True)),
+            }
+            for name, data in made.items()
+        ]
+    return {
+        "schema": "npuforge.aton-cosimulation/1",
+        "name": network.name,
+        "board": board,
+        "handovers": run.handovers,
+        "hardware_epochs": len(run.epochs),
+        "buffers": rows,
+        "differences": sum(row["different"] for row in rows),
     }

@@ -1,9 +1,10 @@
 """The targets room: chips and boards as data."""
 
 from npuforge.targets.load import load_target, parse_target, target_names
-from npuforge.targets.model import OperatingPoint, Pool, Reach, Target, Use
+from npuforge.targets.model import Boot, OperatingPoint, Pool, Reach, Target, Use
 
 __all__ = [
+    "Boot",
     "OperatingPoint",
     "Pool",
     "Reach",

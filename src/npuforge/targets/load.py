@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from npuforge.errors import UsageError
-from npuforge.targets.model import OperatingPoint, Pool, Reach, Target, Use
+from npuforge.targets.model import Boot, OperatingPoint, Pool, Reach, Target, Use
 
 _FOLDER = Path(__file__).parent / "data"
 _SCHEMA = 1
@@ -77,7 +77,16 @@ def _target(document: Mapping[str, Any]) -> Target:
         emulated_by=str(document.get("emulated_by", "")),
         weight_alignment=int(document.get("weight_alignment", 0)),
         coherent_dma=bool(document.get("coherent_dma", False)),
+        boots=tuple(_boot(entry) for entry in document.get("boots", [])),
     )
+
+
+def _boot(entry: Mapping[str, Any]) -> Boot:
+    values = dict(entry)
+    values["data"] = tuple(str(item) for item in values["data"])
+    low, high = values.get("loader_ram", (0, 0))
+    values["loader_ram"] = (int(low), int(high))
+    return Boot(**values)
 
 
 def _pool(entry: Mapping[str, Any]) -> Pool:
@@ -119,6 +128,12 @@ def _check(target: Target, path: str) -> None:
     for low, high in pairwise(ordered):
         if low.end > high.base:
             raise refuse(f"pools {low.name} and {high.name} overlap")
+    for boot in target.boots:
+        unknown = [name for name in (boot.code, *boot.data) if name not in names]
+        if unknown or not boot.data:
+            raise refuse(f"boot {boot.name} names the pool {(unknown or [''])[0]}")
+        if boot.header < 0 or not 0 <= boot.offset < target.pool(boot.code).size:
+            raise refuse(f"boot {boot.name} puts the image outside of {boot.code}")
     for point in target.operating_points.values():
         if point.cpu_mhz <= 0:
             raise refuse(f"operating point {point.name} has no CPU clock")

@@ -57,9 +57,39 @@ class Pool:
         return self.base + self.size
 
     @property
+    def on_chip_ram(self) -> bool:
+        """Whether it is RAM on the chip."""
+        return self.writable and not self.external
+
+    @property
     def clocks_per_byte(self) -> float:
         """Accelerator clocks for one byte of a full-width access."""
         return self.ratio / self.width
+
+
+@dataclass(frozen=True)
+class Boot:
+    """A way a program gets to run on a board.
+
+    Attributes:
+        name: what a system description calls it, for example "lrun" (load and run) or "xip".
+        code: pool the program runs in.
+        data: pools for its data, the one with static data and stack first.
+        offset: bytes from the base of the code pool to the image.
+        header: bytes of boot header in front of the vector table.
+        stored: address of the stored image where that is not where it runs, else 0.
+        weights: first address of the weights pool that the image does not own, 0 for its base.
+        loader_ram: first and end address of RAM that the boot loader uses while it copies.
+    """
+
+    name: str
+    code: str
+    data: tuple[str, ...]
+    offset: int = 0
+    header: int = 0
+    stored: int = 0
+    weights: int = 0
+    loader_ram: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -92,6 +122,8 @@ class Target:
         operating_points: by name; "nominal" always exists.
         units: accelerator units by kind.
         emulated_by: target on which the CPU side runs under emulation, "" for itself.
+        boots: ways to boot, the usual one first; empty where code and data simply take the first
+            two system pools.
     """
 
     name: str
@@ -106,6 +138,7 @@ class Target:
     emulated_by: str
     weight_alignment: int = 0
     coherent_dma: bool = False
+    boots: tuple[Boot, ...] = ()
 
     def pool(self, name: str) -> Pool:
         """A pool by name; KeyError when there is none."""
@@ -117,6 +150,16 @@ class Target:
     def pools_for(self, use: Use) -> tuple[Pool, ...]:
         """The pools that hold one kind of data, in the order of preference."""
         return tuple(pool for pool in self.pools if pool.use is use)
+
+    def boot(self, name: str = "") -> Boot:
+        """A way to boot by name, the usual one for ""; KeyError when there is none."""
+        if not self.boots and not name:
+            system = self.pools_for(Use.SYSTEM)
+            return Boot("direct", system[0].name, (system[min(1, len(system) - 1)].name,))
+        for boot in self.boots:
+            if name in ("", boot.name):
+                return boot
+        raise KeyError(name)
 
     @property
     def has_neural_art(self) -> bool:

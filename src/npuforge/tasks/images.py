@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from npuforge.errors import UsageError
 from npuforge.graph import NUMPY_TYPES, Array, Graph, Quantization, Tensor
-from npuforge.vocab import DType
 
 _SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm"})
 MAX_PIXELS = 100_000_000
@@ -63,14 +62,18 @@ def read_image(path: Path, height: int, width: int, channels: int) -> npt.NDArra
         raise UsageError("INP-011", path=path, reason=str(error)) from None
 
 
+def stored_input(graph: Graph, tensor: Tensor) -> Tensor:
+    """The tensor that holds an input's stored numbers: itself, or what a quantise node behind a
+    float input makes of it."""
+    readers = graph.consumers.get(tensor.name, ())
+    if tensor.quantization is None and len(readers) == 1 and readers[0].op == "quantize":
+        return graph.tensors[readers[0].outputs[0]]
+    return tensor
+
+
 def input_quantization(graph: Graph, tensor: Tensor) -> Quantization | None:
     """Quantisation of an input: its own, or that of the quantise node behind a float input."""
-    if tensor.quantization is not None:
-        return tensor.quantization
-    readers = graph.consumers.get(tensor.name, ())
-    if len(readers) == 1 and readers[0].op == "quantize":
-        return graph.tensors[readers[0].outputs[0]].quantization
-    return None
+    return stored_input(graph, tensor).quantization
 
 
 def guess_range(graph: Graph, tensor: Tensor) -> ImageRange:
@@ -79,13 +82,10 @@ def guess_range(graph: Graph, tensor: Tensor) -> ImageRange:
     Calibration on real pictures uses the whole range, so the quantised range gives it away; without
     quantisation 0..1 is assumed.
     """
-    quant = input_quantization(graph, tensor)
-    if quant is None:
+    stored = stored_input(graph, tensor)
+    if stored.quantization is None:
         return ImageRange.UNIT
-    low, high = -128, 127
-    if tensor.dtype is DType.UINT8:
-        low, high = 0, 255
-    ends = [float(quant.s) * (q - quant.z) for q in (low, high)]
+    ends = stored.quantization.range_of(stored.dtype)
     ranges = {ImageRange.UNIT: (0, 1), ImageRange.SIGNED: (-1, 1), ImageRange.RAW: (0, 255)}
 
     def distance(item: ImageRange) -> float:

@@ -11,3 +11,8 @@ const nf_known_answer nf_known_answers[] = {
     {&single, single_inputs, single_outputs},
 };
 const uint32_t nf_known_answer_count = 1u;
+
+const nf_model nf_models[] = {
+    {&single, SINGLE_BUILD},
+};
+const uint32_t nf_model_count = 1u;

@@ -3,7 +3,7 @@
 
 #include "nf/kernels.h"
 
-#if NF_ABI != 2
+#if NF_ABI != 3
 #error "this network was generated for another version of the npuforge runtime"
 #endif
 
@@ -11,6 +11,7 @@ extern uint8_t nf_single_weights[];
 static uint8_t region_0[64] __attribute__((section(".nf_single_region_0"), aligned(32)));
 
 static uint8_t *const spaces[] = {nf_single_weights, region_0};
+static const uint32_t space_bytes[] = {256u, 64u};
 
 static const nf_shape shapes[] = {
     {1, 1, 1, 4, 4, 4, 4, 1, 0, 1, 0, 1, 0},
@@ -47,4 +48,5 @@ const nf_network single = {
     spaces, 2u,
     inputs, 1u, outputs, 1u, captures, 1u,
     NULL, 0u,
+    space_bytes, 0x16911149u, 0xcede85a9u, NF_ABI,
 };

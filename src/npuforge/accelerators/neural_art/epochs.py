@@ -198,11 +198,11 @@ class _Queue:
     """
 
     def __init__(self, ops: Sequence[Operation]) -> None:
-        self.count = len(ops)
         self.makers = {op.writes: op for op in ops}
         self.readers: dict[str, list[Operation]] = {}
         for op in ops:
-            for name in op.reads:
+            # An image joined with itself is read twice by one operation.
+            for name in dict.fromkeys(op.reads):
                 self.readers.setdefault(name, []).append(op)
         joined = {
             name for op in ops if op.part is Part.COPY and len(op.reads) > 1 for name in op.reads

@@ -13,7 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from npuforge.accelerators.neural_art.lowering import BATCH, BATCH_WIDE, MAX_CHAIN, slices
+from npuforge.accelerators.neural_art.lowering import (
+    BATCH,
+    BATCH_WIDE,
+    MAX_CHAIN,
+    few_slices,
+    slices,
+)
 from npuforge.accelerators.neural_art.placement import NpuPlacement, kernel_parts
 from npuforge.accelerators.protocol import PlacementKind
 from npuforge.graph import Graph, Node, Tensor
@@ -125,9 +131,9 @@ def convolution(graph: Graph, node: Node) -> Convolution:
     outputs = graph.output_tensors(node)[0].shape[-1]
     if node.op in ("fully_connected", "matmul"):
         inputs = weights.shape[-1] if node.op == "fully_connected" else weights.shape[0]
-        passes, _ = slices(inputs, BATCH)
+        passes, _ = few_slices(inputs, BATCH, 1)
         kernels = divisor(outputs, KERNELS_1X1)
-        return Convolution(1, passes, inputs // passes, kernels, True, 1)
+        return Convolution(1, passes, -(-inputs // passes), kernels, True, 1)
     height, width = source.shape[1:3]
     kernel = (weights.shape[1], weights.shape[2])
     stride = node.attrs.stride[1] if isinstance(node.attrs, at.ConvAttrs) else 1

@@ -57,7 +57,7 @@ class Emitter(Emission):
         self.transposes = 0
         self.values: dict[str, Stored] = {}
         self._moved: dict[tuple[str, Layout], str] = {}
-        self._real: dict[str, str] = {}
+        self._real: dict[tuple[object, ...], str] = {}
         self._known: dict[tuple[str, Shape, bytes], str] = {}
         for name in graph.inputs:
             self.values[name] = Stored(name, identity(len(graph.tensors[name].shape)))
@@ -134,13 +134,15 @@ class Emitter(Emission):
         stored = self.stored(name, layout)
         if tensor.quantization is None:
             return stored
-        if stored not in self._real:
-            quant = tensor.quantization
-            axis = None
-            if quant.axis is not None:
-                axis = layout[quant.axis + len(layout) - len(tensor.shape)]
-            self._real[stored] = self.dequantize(stored, tensor.dtype, quant, axis)
-        return self._real[stored]
+        quant = tensor.quantization
+        axis = None
+        if quant.axis is not None:
+            axis = layout[quant.axis + len(layout) - len(tensor.shape)]
+        # constants of equal bytes are one initializer, whatever numbers they stand for
+        key = (stored, quant.scale.tobytes(), quant.zero_point.tobytes(), axis)
+        if key not in self._real:
+            self._real[key] = self.dequantize(stored, tensor.dtype, quant, axis)
+        return self._real[key]
 
     def dequantize(
         self, stored: str, dtype: DType, quant: Quantization, axis: int | None, target: str = ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from npuforge.exporters.legal import fixed_output, is_quantised
@@ -29,13 +31,22 @@ DESCRIPTION = "npuforge"
 _LITE = (Contract.EXACT, Contract.TFLITE_REFERENCE, Contract.TFLITE_MICRO)
 
 
-def export_tflite(graph: Graph) -> bytes:
+OFFLINE_PLAN = "OfflineMemoryAllocation"
+"""Name of the metadata that tflite-micro takes tensor offsets from."""
+
+
+def export_tflite(graph: Graph, offsets: Mapping[str, int] | None = None) -> bytes:
     """Write a graph as a TFLite file.
 
     The file read again is the same graph, up to names of helper tensors and to what TFLite writes
     as operators of its own: explicit padding becomes a PAD, cropped transposed convolutions a
     SLICE, and a convolution without bias gets one of zeros, which LiteRT demands. tflite_micro
     and tflite_reference are one format.
+
+    Args:
+        graph: the network.
+        offsets: bytes from the start of tflite-micro's arena by tensor name, stored as its offline
+            memory plan; tensors without one are left to its own planner. None writes no plan.
 
     Returns:
         The file's bytes; equal graphs give equal bytes.
@@ -60,7 +71,14 @@ def export_tflite(graph: Graph) -> bytes:
     operators = tuple(emitter.operators)
     main = OutSubgraph(graph.name, tuple(emitter.tensors), operators, inputs, outputs)
     subgraphs = (main, _initialisation(graph)) if graph.states else (main,)
-    return write_tflite(OutModel(DESCRIPTION, subgraphs))
+    metadata = () if offsets is None else ((OFFLINE_PLAN, _offline_plan(main, offsets)),)
+    return write_tflite(OutModel(DESCRIPTION, subgraphs, metadata))
+
+
+def _offline_plan(main: OutSubgraph, offsets: Mapping[str, int]) -> bytes:
+    """Version 1, subgraph 0, number of tensors, then an offset each, -1 for none; 32-bit words."""
+    found = [offsets.get(t.name, -1) if t.data is None else -1 for t in main.tensors]
+    return np.asarray([1, 0, len(found), *found], "<i4").tobytes()
 
 
 def _emit(emitter: Emitter, graph: Graph, position: int) -> int:

@@ -55,6 +55,7 @@ class _Writer:
                 self._versions[key] = max(self._versions.get(key, 1), op.version)
         subgraphs = self._offsets([self._subgraph(graph) for graph in self._model.subgraphs])
         codes = self._offsets([self._code(kind, custom) for kind, custom in self._codes])
+        metadata = self._metadata()
         buffers = self._offsets([self._buffer(data) for data in self._buffers])
         description = b.CreateString(self._model.description)
         t.ModelStart(b)
@@ -63,8 +64,22 @@ class _Writer:
         t.ModelAddSubgraphs(b, subgraphs)
         t.ModelAddDescription(b, description)
         t.ModelAddBuffers(b, buffers)
+        if metadata is not None:
+            t.ModelAddMetadata(b, metadata)
         b.Finish(t.ModelEnd(b), b"TFL3")
         return bytes(b.Output())
+
+    def _metadata(self) -> int | None:
+        t, b = self._tflite, self._builder
+        entries = []
+        for name, content in self._model.metadata:
+            word = b.CreateString(name)
+            number = self._buffer_number(np.frombuffer(content, np.uint8))
+            t.MetadataStart(b)
+            t.MetadataAddName(b, word)
+            t.MetadataAddBuffer(b, number)
+            entries.append(int(t.MetadataEnd(b)))
+        return self._offsets(entries) if entries else None
 
     def _code(self, kind: str, custom: str) -> int:
         t, b = self._tflite, self._builder

@@ -81,7 +81,8 @@ class OutSubgraph:
 
 @dataclass(frozen=True, eq=False)
 class OutModel:
-    """A TFLite file."""
+    """A TFLite file; `metadata` are named buffers of the model."""
 
     description: str
     subgraphs: tuple[OutSubgraph, ...]
+    metadata: tuple[tuple[str, bytes], ...] = ()

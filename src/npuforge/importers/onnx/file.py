@@ -14,6 +14,7 @@ from npuforge.graph import Array
 from npuforge.importers.onnx.external import external_array
 from npuforge.importers.onnx.qoperator import expand
 from npuforge.importers.onnx.records import AttrValue, RawNode, RawOnnx, RawValue
+from npuforge.importers.onnx.sequences import as_images
 
 OPSETS = (11, 23)
 """First and last version of the standard operators that are read."""
@@ -74,16 +75,9 @@ def _read(content: bytes, path: str) -> RawOnnx:
             )
         )
     inputs = tuple(_value(item) for item in graph.input if item.name not in constants)
-    return expand(
-        RawOnnx(
-            graph.name,
-            opset,
-            tuple(nodes),
-            constants,
-            inputs,
-            tuple(_value(item) for item in graph.output),
-        )
-    )
+    outputs = tuple(_value(item) for item in graph.output)
+    raw = RawOnnx(graph.name, opset, tuple(nodes), constants, inputs, outputs)
+    return as_images(expand(raw))
 
 
 # Numbers of onnx.proto3, because a name of the library costs an import in every call.

@@ -8,7 +8,7 @@ node. Transposes are only made where an operator needs another order of the byte
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -444,8 +444,8 @@ class Importer:
         if len(readers) != 1:
             return None
         if first.op in VIEW_OPS:
-            found = self.target(first.outputs[0])
-            return found and Target(name, found.dtype, found.quantization)
+            found = self.target(first.outputs[0], activations=activations)
+            return found and replace(found, name=name)
         if activations:
             activation = self.activation_of(first)
             found = self.target(first.outputs[0]) if activation is not None else None

@@ -17,6 +17,7 @@ from npuforge.graph import (
     ReshapeAttrs,
     ResizeAttrs,
     ResizeMode,
+    Shape,
     SliceAttrs,
     SplitAttrs,
     Tensor,
@@ -27,6 +28,7 @@ from npuforge.graph.shapes import broadcast
 from npuforge.importers.onnx.importer import Constant, Importer, Value
 from npuforge.importers.onnx.layout import (
     CHANNELS_LAST,
+    Layout,
     identity,
     keeps_order,
     our_axis,
@@ -50,6 +52,13 @@ def _moved(importer: Importer, node: RawNode, target_shape: Sequence[int]) -> No
     like = importer.tensor_of(source)
     attrs = ReshapeAttrs(tuple(int(n) for n in target_shape))
     importer.emit(node, "reshape", [source.name], attrs, identity(len(target_shape)), like=like)
+    _keep_real(importer, node, value)
+
+
+def _viewed(importer: Importer, node: RawNode, value: Value, shape: Shape, layout: Layout) -> None:
+    """The same bytes under another shape of ours and its layout."""
+    like = importer.tensor_of(value)
+    importer.emit(node, "reshape", [value.name], ReshapeAttrs(shape), layout, like=like)
     _keep_real(importer, node, value)
 
 
@@ -91,16 +100,29 @@ def _squeeze(importer: Importer, node: RawNode) -> None:
     axes = _axes(importer, node, len(shape)) or [i for i, n in enumerate(shape) if n == 1]
     if any(shape[axis] != 1 for axis in axes):
         raise importer.refuse(node, f"axes {axes} of shape {shape}")
-    _moved(importer, node, [n for i, n in enumerate(shape) if i not in axes])
+    value = importer.input_value(node, 0)
+    kept = [i for i, axis in enumerate(value.layout) if axis not in axes]
+    order = [value.layout[i] for i in kept]
+    sizes = importer.tensor_of(value).shape
+    layout = tuple(sorted(order).index(axis) for axis in order)
+    _viewed(importer, node, value, tuple(sizes[i] for i in kept), layout)
 
 
 def _unsqueeze(importer: Importer, node: RawNode) -> None:
     shape = list(importer.shape_of(node.inputs[0]))
     given = importer.optional_constant(node, 1)
     count = len(ints(node, "axes", ())) if given is None else given.size
-    for axis in _axes(importer, node, len(shape) + count):
-        shape.insert(axis, 1)
-    _moved(importer, node, shape)
+    axes = _axes(importer, node, len(shape) + count)
+    if len(set(axes)) != count:
+        raise importer.refuse(node, f"axes {axes} for {count} new ones")
+    old = [axis for axis in range(len(shape) + count) if axis not in axes]
+    value = importer.input_value(node, 0)
+    layout = [old[axis] for axis in value.layout]
+    for axis in reversed(axes):  # beside the axis that ONNX has it beside
+        layout.insert(layout.index(axis + 1) if axis + 1 in layout else len(layout), axis)
+    sizes = iter(importer.tensor_of(value).shape)
+    ours = tuple(1 if axis in axes else next(sizes) for axis in layout)
+    _viewed(importer, node, value, ours, tuple(layout))
 
 
 def _transpose(importer: Importer, node: RawNode) -> None:

@@ -240,8 +240,18 @@ def _activation(target: Target | None) -> Activation:
     return target.activation if target is not None else Activation.NONE
 
 
+def _image(importer: Importer, node: RawNode) -> Value:
+    """The first input as an image with its channels last."""
+    value = importer.input_value(node, 0)
+    if len(value.layout) != len(CHANNELS_LAST):
+        raise importer.refuse(
+            node, f"a window over {len(value.layout) - 2} axes; images and sequences are taken"
+        )
+    return importer.in_layout(value, CHANNELS_LAST)
+
+
 def _conv(importer: Importer, node: RawNode) -> None:
-    x = importer.in_layout(importer.input_value(node, 0), CHANNELS_LAST)
+    x = _image(importer, node)
     layer = _layer(importer, node, x, 0)
     weights = layer.weights
     if weights.array.ndim != 4:
@@ -266,7 +276,7 @@ def _conv(importer: Importer, node: RawNode) -> None:
 
 
 def _conv_transpose(importer: Importer, node: RawNode) -> None:
-    x = importer.in_layout(importer.input_value(node, 0), CHANNELS_LAST)
+    x = _image(importer, node)
     layer = _layer(importer, node, x, 1)
     weights = layer.weights
     dilation = ints(node, "dilations", (1, 1))
@@ -539,7 +549,7 @@ def _average_pool(importer: Importer, node: RawNode) -> None:
 
 
 def _pool(importer: Importer, node: RawNode, op: str) -> None:
-    x = importer.in_layout(importer.input_value(node, 0), CHANNELS_LAST)
+    x = _image(importer, node)
     tensor = importer.tensor_of(x)
     kernel = ints(node, "kernel_shape", ())
     if len(kernel) != 2 or len(node.outputs) != 1:

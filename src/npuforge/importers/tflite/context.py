@@ -25,6 +25,7 @@ class Context(ABC):
     nodes: list[Node]
     states: dict[str, Array]
     resources: dict[int, str]
+    names: list[str]
 
     @abstractmethod
     def subgraph(self, index: int) -> RawSubgraph | None:
@@ -34,9 +35,9 @@ class Context(ABC):
     def quantization(self, raw: RawTensor) -> Quantization | None:
         """The scales of a tensor of any subgraph."""
 
-    @abstractmethod
     def name_of(self, index: int) -> str | None:
         """Name of a tensor by its number; None for an absent optional one."""
+        return None if index < 0 else self.names[index]
 
     @abstractmethod
     def refuse(self, op: RawOperator, reason: str) -> NpuforgeError:
@@ -48,16 +49,22 @@ class Context(ABC):
 
     def inputs(self, op: RawOperator, least: int) -> list[Tensor | None]:
         """The tensors an operator reads; at least `least` of them are there."""
-        names = [self.name_of(i) for i in op.inputs]
-        if len(names) < least or None in names[:least]:
-            raise self.damaged(op, f"{len(names)} inputs")
-        return [None if name is None else self.tensors[name] for name in names]
+        indices = op.inputs
+        if len(indices) < least or min(indices[:least], default=0) < 0:
+            raise self.damaged(op, f"{len(indices)} inputs")
+        tensors, names = self.tensors, self.names
+        return [None if i < 0 else tensors[names[i]] for i in indices]
+
+    def input(self, op: RawOperator, index: int) -> Tensor:
+        """One input that must be there, as all before it."""
+        indices = op.inputs
+        if len(indices) <= index or min(indices[: index + 1]) < 0:
+            raise self.damaged(op, f"{len(indices)} inputs")
+        return self.tensors[self.names[indices[index]]]
 
     def first(self, op: RawOperator) -> Tensor:
         """The operator's first input."""
-        tensor = self.inputs(op, 1)[0]
-        assert tensor is not None
-        return tensor
+        return self.input(op, 0)
 
     def output(self, op: RawOperator, index: int = 0) -> Tensor:
         """One of the operator's outputs."""
@@ -68,8 +75,7 @@ class Context(ABC):
 
     def constant(self, op: RawOperator, index: int) -> Array:
         """The data of an input that must be known before the network runs."""
-        tensor = self.inputs(op, index + 1)[index]
-        assert tensor is not None
+        tensor = self.input(op, index)
         if tensor.data is None:
             raise self.refuse(op, f"{tensor.name} is computed while the network runs")
         return tensor.data
@@ -133,17 +139,20 @@ class Context(ABC):
         moves: bool = False,
     ) -> None:
         """Append a node with all of the operator's outputs; `moves` marks pure data movement."""
-        names = [self.name_of(i) for i in op.inputs] if inputs is None else list(inputs)
+        known = self.names
+        names = [None if i < 0 else known[i] for i in op.inputs] if inputs is None else list(inputs)
         while names and names[-1] is None:
             names.pop()
-        outputs = [name for name in map(self.name_of, op.outputs) if name is not None]
+        outputs = [known[i] for i in op.outputs if i >= 0]
         if not outputs:
             raise self.damaged(op, "no output")
         contract = Contract.EXACT
         if not moves:
-            tensors = [self.tensors[n] for n in (*names[:1], *outputs[:1]) if n is not None]
-            plain = all(t.dtype.is_float or t.quantization is None for t in tensors)
-            contract = Contract.FLOAT32 if plain else Contract.TFLITE_REFERENCE
+            contract = Contract.FLOAT32
+            for name in (*names[:1], outputs[0]):
+                tensor = None if name is None else self.tensors[name]
+                if tensor and tensor.quantization is not None and not tensor.dtype.is_float:
+                    contract = Contract.TFLITE_REFERENCE
         node = Node(outputs[0], kind, tuple(names), tuple(outputs), attrs, contract)
         if not self._folded(node):
             self.nodes.append(node)

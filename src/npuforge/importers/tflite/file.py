@@ -190,13 +190,14 @@ class _Reader:
             graph.text(Field.GRAPH_NAME),
             tuple(self._tensor(i, table, buffers) for i, table in enumerate(tensors)),
             tuple(self._operator(i, table, codes, count) for i, table in enumerate(operators)),
-            self._indices(graph.int32s(Field.GRAPH_INPUTS), count, "subgraph inputs"),
-            self._indices(graph.int32s(Field.GRAPH_OUTPUTS), count, "subgraph outputs"),
+            self._indices(graph.int32s(Field.GRAPH_INPUTS), count, "a subgraph"),
+            self._indices(graph.int32s(Field.GRAPH_OUTPUTS), count, "a subgraph"),
         )
 
     def _indices(self, indices: tuple[int, ...], count: int, what: str) -> tuple[int, ...]:
-        if indices and not (min(indices) >= -1 and max(indices) < count):
-            raise self._damaged(f"{what} name tensors that do not exist")
+        for index in indices:
+            if not -1 <= index < count:
+                raise self._damaged(f"{what} names tensor {index}, which does not exist")
         return indices
 
     def _tensor(self, index: int, tensor: Table, buffers: list[memoryview]) -> RawTensor:
@@ -243,8 +244,8 @@ class _Reader:
             code=code.builtin,
             custom=code.custom,
             version=code.version,
-            inputs=self._indices(op.int32s(Field.OPERATOR_INPUTS), tensors, f"operator {index}"),
-            outputs=self._indices(op.int32s(Field.OPERATOR_OUTPUTS), tensors, f"operator {index}"),
+            inputs=self._indices(op.int32s(Field.OPERATOR_INPUTS), tensors, "an operator"),
+            outputs=self._indices(op.int32s(Field.OPERATOR_OUTPUTS), tensors, "an operator"),
             options=op.table(Field.OPERATOR_OPTIONS),
             custom_options=(
                 bytes(op.bytes(Field.OPERATOR_CUSTOM_OPTIONS))

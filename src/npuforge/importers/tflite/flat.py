@@ -36,14 +36,7 @@ class Buffer:
 
     def root(self) -> Table:
         """The root table."""
-        return Table(self, self.target(0))
-
-    def target(self, at: int) -> int:
-        """Where the unsigned offset stored at a position leads."""
-        position: int = at + _U32(self.data, at)[0]
-        if position >= len(self.data):
-            raise ValueError(f"offset at {at} leaves the file")
-        return position
+        return Table(self, _U32(self.data, 0)[0])
 
     def vtable(self, at: int) -> tuple[int, ...]:
         """The field offsets of the vtable at a position, KNOWN_FIELDS at least.
@@ -101,7 +94,8 @@ class Table:
         at = self._fields[field]
         if not at:
             return None
-        return Table(self._buffer, self._buffer.target(self.position + at))
+        at += self.position
+        return Table(self._buffer, at + _U32(self._buffer.data, at)[0])
 
     def _vector(self, field: int, element: int) -> tuple[int, int]:
         """Start and number of elements of a vector of `element` bytes each, (0, 0) when absent."""
@@ -125,7 +119,11 @@ class Table:
         """A vector of tables."""
         buffer = self._buffer
         start, count = self._vector(field, 4)
-        return [Table(buffer, buffer.target(start + 4 * i)) for i in range(count)]
+        offsets = Struct(f"<{count}I").unpack_from(buffer.data, start)
+        return [
+            Table(buffer, at + offset)
+            for at, offset in zip(range(start, start + 4 * count, 4), offsets, strict=True)
+        ]
 
     def bytes(self, field: int) -> memoryview:
         """The bytes of a vector, a view of the file; empty when it is absent."""
@@ -139,11 +137,18 @@ class Table:
 
     def int32s(self, field: int) -> tuple[int, ...]:
         """A vector of signed words."""
-        start, count = self._vector(field, 4)
-        if not count:
+        at = self._fields[field]
+        if not at:
             return ()
-        words = _INT32S[count] if count < len(_INT32S) else Struct(f"<{count}i")
-        return words.unpack_from(self._buffer.data, start)
+        at += self.position
+        data = self._buffer.data
+        at += _U32(data, at)[0]
+        count: int = _U32(data, at)[0]
+        if count < len(_INT32S):
+            return _INT32S[count](data, at + 4)
+        if 4 * count > len(data):
+            raise ValueError(f"vector of {count} at {at} leaves the file")
+        return Struct(f"<{count}i").unpack_from(data, at + 4)
 
     def float32_array(self, field: int) -> npt.NDArray[np.float32]:
         """A vector of floats, a view of the file where that is aligned."""
@@ -175,4 +180,4 @@ class OptionTable(flatbuffers.table.Table):  # type: ignore[misc]  # the library
         return flags.packer_type.unpack_from(self.Bytes, off)[0]
 
 
-_INT32S = [Struct(f"<{count}i") for count in range(9)]
+_INT32S = [Struct(f"<{count}i").unpack_from for count in range(9)]

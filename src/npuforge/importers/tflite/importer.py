@@ -48,22 +48,23 @@ class _Importer(Context):
         self._name = name
         self._model = model
         self._subgraph: RawSubgraph = model.subgraphs[0]
-        self._names = names_of(self._subgraph.tensors)
+        self.names = names_of(self._subgraph.tensors)
         self.tensors: dict[str, Tensor] = {}
         self.nodes: list[Node] = []
         self.states: dict[str, Array] = {}
         self.resources: dict[int, str] = {}
 
     def graph(self) -> Graph:
-        inputs = [self._names[i] for i in self._subgraph.inputs if i >= 0]
+        inputs = [self.names[i] for i in self._subgraph.inputs if i >= 0]
         for raw in self._subgraph.tensors:
             self._add_tensor(raw)
         for op in self._subgraph.operators:
             self._add_operator(op)
-        outputs = tuple(self._names[i] for i in self._subgraph.outputs if i >= 0)
-        used = set(inputs) | set(outputs) | set(self.states)
+        outputs = tuple(self.names[i] for i in self._subgraph.outputs if i >= 0)
+        used: set[str | None] = {*inputs, *outputs, *self.states}
         for node in self.nodes:
-            used.update(node.input_names, node.outputs)
+            used.update(node.inputs)
+            used.update(node.outputs)
         return Graph(
             name=self._name,
             tensors={name: tensor for name, tensor in self.tensors.items() if name in used},
@@ -75,7 +76,7 @@ class _Importer(Context):
         )
 
     def _add_tensor(self, raw: RawTensor) -> None:
-        name = self._names[raw.index]
+        name = self.names[raw.index]
         if raw.type == RESOURCE:
             return
         dtype = TENSOR_TYPES.get(raw.type)
@@ -117,7 +118,7 @@ class _Importer(Context):
         label = kind if kind != "CUSTOM" else f"CUSTOM {op.custom}"
         handler = HANDLERS.get(label)
         if handler is None:
-            place = self._names[op.outputs[0]] if op.outputs else f"#{op.index}"
+            place = self.names[op.outputs[0]] if op.outputs else f"#{op.index}"
             raise UnsupportedError(
                 "IMP-020", path=self._path, op=label, index=op.index, output=place
             )
@@ -144,11 +145,8 @@ class _Importer(Context):
         known = 0 <= index < len(self._model.subgraphs)
         return self._model.subgraphs[index] if known else None
 
-    def name_of(self, index: int) -> str | None:
-        return None if index < 0 else self._names[index]
-
     def refuse(self, op: RawOperator, reason: str) -> UnsupportedError:
-        place = self._names[op.outputs[0]] if op.outputs else f"#{op.index}"
+        place = self.names[op.outputs[0]] if op.outputs else f"#{op.index}"
         return UnsupportedError(
             "IMP-021",
             path=self._path,

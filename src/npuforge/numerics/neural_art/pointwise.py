@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -178,19 +179,32 @@ def float_bilinear(value: Array, attrs: ResizeAttrs, x: Tensor, y: Tensor) -> In
     real = (value.astype(np.float64) - x.quant.z) * float(x.quant.s)
     for axis in (1, 2):
         at = resize_coordinates(attrs.coordinates, x.shape[axis], y.shape[axis])
-        real = interpolated(real, axis, at)
+        real = interpolated(real, axis, taps(real.shape[axis], at))
     steps: Ints = np.rint(real / float(y.quant.s)).astype(np.int64)
     return steps + y.quant.z
 
 
-def interpolated(values: Reals, axis: int, at: Reals) -> Reals:
-    """Values of an array with four axes at real positions of one of them, linear between two."""
-    last = values.shape[axis] - 1
-    at = np.clip(at, 0, last)
+@dataclass(frozen=True)
+class Taps:
+    """Two neighbouring positions for each output position of an axis, and the second one's part."""
+
+    first: npt.NDArray[np.int64]
+    second: npt.NDArray[np.int64]
+    part: Reals
+
+
+def taps(size: int, at: Reals) -> Taps:
+    """Neighbours of real positions on an axis of `size` elements; outside, the edge counts."""
+    at = np.clip(at, 0, size - 1)
     first = np.floor(at).astype(np.int64)
-    part = (at - first).reshape(-1, *(1,) * (3 - axis))
-    second = np.minimum(first + 1, last)
-    found: Reals = np.take(values, first, axis) * (1 - part) + np.take(values, second, axis) * part
+    return Taps(first, np.minimum(first + 1, size - 1), at - first)
+
+
+def interpolated(values: Reals, axis: int, at: Taps) -> Reals:
+    """An array with four axes, resized along one of them, linear between two neighbours."""
+    part = at.part.reshape(-1, *(1,) * (3 - axis))
+    first, second = np.take(values, at.first, axis), np.take(values, at.second, axis)
+    found: Reals = first * (1 - part) + second * part
     return found
 
 

@@ -19,6 +19,7 @@ from npuforge.graph import (
 )
 from npuforge.numerics.neural_art.choices import Form, Grade
 from npuforge.numerics.ranges import activation_range
+from npuforge.numerics.types import is_int8
 from npuforge.vocab import Activation, Contract, DType
 
 CONTRACTS = (Contract.NEURAL_ART, Contract.NEURAL_ART_1_1_3)
@@ -68,7 +69,7 @@ def unit_of(graph: Graph, node: Node) -> Unit:
     x, y = graph.tensor(node.inputs[0]), graph.tensor(node.outputs[0])
     if node.op == "quantize":
         return Unit.ARITH if _eight_bit(x) and _eight_bit(y) else Unit.CPU
-    if not (_int8(x) and _int8(y)):
+    if not (is_int8(x) and is_int8(y)):
         exact = node.contract is Contract.EXACT and not x.dtype.is_float
         return Unit.STRENG if exact else Unit.CPU
     if node.op == "concat":
@@ -77,7 +78,7 @@ def unit_of(graph: Graph, node: Node) -> Unit:
     if node.op in CONV_OPS:
         return Unit.CONVACC if _is_convolution(graph, node, x) else Unit.CPU
     if node.op in PAIR_OPS:
-        both = len(node.inputs) == 2 and _int8(graph.tensor(node.inputs[1]))
+        both = len(node.inputs) == 2 and is_int8(graph.tensor(node.inputs[1]))
         return Unit.ARITH if both else Unit.CPU
     if node.op in FUNCTION_OPS:
         return Unit.ACTIV
@@ -103,7 +104,9 @@ def has_rule(graph: Graph, node: Node) -> bool:
 def float_resize(graph: Graph, node: Node) -> bool:
     """Whether a node is a bilinear resize of int8 values, which the CPU computes in floats."""
     bilinear = isinstance(node.attrs, ResizeAttrs) and node.attrs.mode is ResizeMode.BILINEAR
-    return bilinear and all(_int8(graph.tensor(name)) for name in (node.inputs[0], node.outputs[0]))
+    return bilinear and all(
+        is_int8(graph.tensor(name)) for name in (node.inputs[0], node.outputs[0])
+    )
 
 
 def with_neural_art(graph: Graph, contract: Contract) -> Graph:
@@ -119,11 +122,6 @@ def output_range(graph: Graph, node: Node) -> tuple[int, int]:
     return activation_range(graph.tensor(node.outputs[0]), fused)
 
 
-def _int8(tensor: Tensor) -> bool:
-    quantization = tensor.quantization
-    return tensor.dtype is DType.INT8 and quantization is not None and quantization.axis is None
-
-
 def _eight_bit(tensor: Tensor) -> bool:
     quantization = tensor.quantization
     scaled = quantization is not None and quantization.axis is None
@@ -136,7 +134,7 @@ def same_scale(x: Tensor, y: Tensor) -> bool:
 
 
 def _concat_unit(inputs: list[Tensor], y: Tensor) -> Unit:
-    if not all(_int8(x) for x in inputs):
+    if not all(is_int8(x) for x in inputs):
         return Unit.CPU
     return Unit.STRENG if all(same_scale(x, y) for x in inputs) else Unit.ARITH
 

@@ -5,21 +5,21 @@
  * nf_in.bin: four 32-bit words (magic, network number, sample count, mode), then the inputs of each
  * sample. nf_out.bin: mode 0: the outputs of each sample; mode 1: every captured tensor of each
  * sample, in the order of the capture table; mode 2: for each step, 64-bit SysTick ticks.
- * Exit code 0: done; 3: a file cannot be opened, read or written; 4: bad header; 2: bad step table.
+ * Exit code 0: done; 3: a file cannot be opened, read or written; 4: bad header; 2: the runtime refuses a call.
  */
+#include "board.h"
 #include "networks.h"
 #include "semihosting.h"
+#include "setup.h"
 
 #define MAGIC 0x4E464956u
 enum { MODE_OUTPUTS = 0, MODE_CAPTURE = 1, MODE_COUNT = 2 };
 
-#define SYST_CSR (*(volatile uint32_t *)0xE000E010u)
-#define SYST_RVR (*(volatile uint32_t *)0xE000E014u)
-#define SYST_CVR (*(volatile uint32_t *)0xE000E018u)
-#define RELOAD 0xFFFFFFu
+#define TIMEOUT_US 0xFFFFFFFFu
 
 typedef struct run_state {
     const nf_network *network;
+    uint32_t model;
     int32_t file;
     uint32_t mode;
     uint32_t next_capture;
@@ -27,33 +27,15 @@ typedef struct run_state {
     int failed;
 } run_state;
 
-static volatile uint32_t wraps;
-
-void SysTick_Handler(void);
-void SysTick_Handler(void)
-{
-    ++wraps;
-}
-
-static uint64_t ticks(void)
-{
-    uint32_t high, low;
-    do {
-        high = wraps;
-        low = RELOAD - SYST_CVR;
-    } while (high != wraps);
-    return (uint64_t)high * (RELOAD + 1u) + low;
-}
-
 static void after_step(void *context, uint32_t step)
 {
     run_state *s = context;
     if (s->mode == MODE_COUNT) {
-        const uint64_t now = ticks();
+        const uint64_t now = board_ticks();
         const uint64_t spent = now - s->last_ticks;
         if (sh_write(s->file, &spent, sizeof spent) != 0)
             s->failed = 1;
-        s->last_ticks = ticks();
+        s->last_ticks = board_ticks();
         return;
     }
     if (s->mode != MODE_CAPTURE)
@@ -69,34 +51,43 @@ static void after_step(void *context, uint32_t step)
 static int run_sample(run_state *s, int32_t in)
 {
     const nf_network *n = s->network;
-    for (uint32_t i = 0; i < n->input_count; ++i)
-        if (sh_read(in, nf_network_input(n, i), n->inputs[i].bytes) != 0)
+    for (uint32_t i = 0; i < n->input_count; ++i) {
+        void *place;
+        if (nf_input_place(&runtime, s->model, i, &place) != NF_OK)
+            return 2;
+        if (sh_read(in, place, n->inputs[i].bytes) != 0)
             return 3;
+    }
     s->next_capture = 0;
-    s->last_ticks = ticks();
-    if (nf_network_run(n, after_step, s) != 0)
+    s->last_ticks = board_ticks();
+    if (nf_run(&runtime, s->model, TIMEOUT_US) != NF_OK)
         return 2;
     if (s->mode == MODE_OUTPUTS)
-        for (uint32_t i = 0; i < n->output_count; ++i)
-            if (sh_write(s->file, nf_network_output(n, i), n->outputs[i].bytes) != 0)
+        for (uint32_t i = 0; i < n->output_count; ++i) {
+            const void *data;
+            if (nf_output(&runtime, s->model, i, &data) != NF_OK)
+                return 2;
+            if (sh_write(s->file, data, n->outputs[i].bytes) != 0)
                 s->failed = 1;
+        }
     return s->failed ? 3 : 0;
 }
 
 int main(void)
 {
     uint32_t header[4];
+    if (start() != NF_OK)
+        return 2;
     const int32_t in = sh_open_read("nf_in.bin");
     const int32_t out = sh_open_write("nf_out.bin");
     if (in < 0 || out < 0 || sh_read(in, header, sizeof header) != 0)
         return 3;
-    if (header[0] != MAGIC || header[1] >= nf_known_answer_count || header[3] > MODE_COUNT)
+    if (header[0] != MAGIC || header[1] >= nf_model_count || header[3] > MODE_COUNT)
         return 4;
-    SYST_RVR = RELOAD;
-    SYST_CVR = 0;
-    SYST_CSR = 7; /* enable, interrupt, processor clock */
-    nf_network_reset(nf_known_answers[header[1]].network);
-    run_state state = {nf_known_answers[header[1]].network, out, header[3], 0, 0, 0};
+    run_state state = {nf_models[header[1]].network, header[1], out, header[3], 0, 0, 0};
+    if (nf_reset(&runtime, state.model) != NF_OK)
+        return 2;
+    nf_set_hook(&runtime, after_step, &state);
     int result = 0;
     for (uint32_t i = 0; i < header[2] && result == 0; ++i)
         result = run_sample(&state, in);

@@ -1,0 +1,5 @@
+/* AVX2 with AVX-VNNI. */
+#define WIDTH 256
+#define SET avx_vnni
+#define DOT _mm256_dpwssd_avx_epi32
+#include "x86.h"

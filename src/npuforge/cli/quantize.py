@@ -1,0 +1,146 @@
+"""`npuforge quantize`: an integer network from a float one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from npuforge.quantize import Session
+    from npuforge.report.quantization import QuantizedFile
+
+WORST = 10
+"""Layers shown without --verbose."""
+
+
+def command(
+    model: Path = typer.Argument(help="Float TFLite or ONNX file."),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="File to write (.tflite or .onnx); without it, a dry run."
+    ),
+    data: list[Path] = typer.Option(
+        ..., "--data", help="Calibration data: folder of pictures or .wav, .npy, .npz, .csv."
+    ),
+    preprocess: Path | None = typer.Option(
+        None, "--preprocess", help="TOML declaration of size, colour, scale, mean and std."
+    ),
+    image_range: str | None = typer.Option(None, help="What pictures are: 0..1, -1..1, 0..255."),
+    method: str = typer.Option("mse", help="minmax, moving, percentile, mse or entropy."),
+    percentile: float = typer.Option(99.99, help="Share of values kept by --method percentile."),
+    weights: str = typer.Option("channel", help="Scales of weights: one a channel or tensor."),
+    zero_points: str = typer.Option(
+        "free", help="free, or npu: -128 or 0 where convolutions read, for 8x8 multiplication."
+    ),
+    activations: str = typer.Option("int8", help="int8, or int16 for 16x8."),
+    inputs: str = typer.Option("int8", help="Type of the inputs: int8, uint8 or float."),
+    outputs: str = typer.Option("int8", help="Type of the outputs: int8, uint8 or float."),
+    samples: int = typer.Option(200, help="Most samples taken, spread over all of the data."),
+    engine: str = typer.Option("own", help="Runs the float network: own or onnxruntime."),
+    state: Path | None = typer.Option(
+        None, "--state", help="File from which an interrupted calibration goes on."
+    ),
+    measured_on: int = typer.Option(32, help="Samples the result is compared on."),
+    fix_shape: list[str] = typer.Option(
+        [], "--fix-shape", help="NAME=1x3x224x224: fixes the free dimensions of an input."
+    ),
+    verbose: bool = typer.Option(False, "--verbose", help="Show every tensor."),
+    force: bool = typer.Option(False, "--force", help="Replace existing files."),
+    as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
+) -> None:
+    """Quantise a float network; every tensor is compared with the float one on your data."""
+    from npuforge import api
+    from npuforge.cli.common import print_json, progress_bar
+    from npuforge.report.quantization import quantization_document
+
+    with progress_bar() as tick:
+        made, written = api.quantize_model(
+            model,
+            output,
+            data=data,
+            preprocess=preprocess,
+            image_range=image_range,
+            method=method,
+            percentile=percentile,
+            weights=weights,
+            zero_points=zero_points,
+            activations=activations,
+            inputs=inputs,
+            outputs=outputs,
+            samples=samples,
+            engine=engine,
+            state=state,
+            measured_on=measured_on,
+            fix_shape=fix_shape,
+            force=force,
+            tick=tick,
+        )
+    if as_json:
+        print_json(quantization_document(made, written))
+    else:
+        _print(made, written, verbose)
+
+
+def _print(made: Session, written: QuantizedFile | None, verbose: bool) -> None:
+    from npuforge.cli.common import console, print_table
+    from npuforge.graph import short_name
+
+    measured = made.measured
+    shown = list(measured.tensors)
+    if not verbose:
+        shown = sorted(shown, key=lambda item: item.sqnr)[:WORST]
+    title = "tensors" if verbose else "tensors with the largest error"
+    if shown:
+        print_table(
+            f"{made.original.name}: {title}",
+            ("tensor", "made by", ">SQNR dB", ">cosine", ">outside", ">range"),
+            [
+                (
+                    *(short_name(item.tensor), item.op, f"{item.sqnr:.1f}", f"{item.cosine:.5f}"),
+                    f"{item.saturated:.2%}",
+                    _range(made, item.tensor),
+                )
+                for item in shown
+            ],
+        )
+    out = console()
+    for item in measured.outputs if measured.samples else ():
+        out.print(
+            f"output {short_name(item.tensor)}: SQNR {item.sqnr:.1f} dB, cosine {item.cosine:.5f}",
+            markup=False,
+        )
+    if measured.agreement is not None:
+        out.print(
+            f"the largest value stays at its place in {measured.agreement:.1%} of rows, "
+            f"{measured.samples} samples"
+        )
+    stays = [n for n, kind in made.made.assignment.precisions.items() if kind == "float"]
+    if stays:
+        out.print(
+            f"{len(stays)} nodes stay float: {', '.join(short_name(n) for n in stays[:WORST])}",
+            markup=False,
+        )
+    out.print(
+        f"calibrated on {made.calibration.samples} samples"
+        + (f", {made.calibration.resumed} from before" if made.calibration.resumed else "")
+    )
+    if written is not None:
+        before = sum(t.nbytes for t in made.original.tensors.values() if t.is_constant)
+        out.print(
+            f"written: {written.path} ({len(written.conversion.content)} bytes; "
+            f"float constants {before})",
+            markup=False,
+            soft_wrap=True,
+        )
+        if written.preprocessing is not None:
+            out.print(f"preprocessing: {written.preprocessing}", markup=False, soft_wrap=True)
+        if not written.difference.is_zero:
+            out.print(
+                f"the file's outputs differ from the graph's by {written.difference.relative:.3%}"
+            )
+
+
+def _range(made: Session, tensor: str) -> str:
+    span = made.ranges[tensor]
+    return f"{span.low:.3g}..{span.high:.3g}"

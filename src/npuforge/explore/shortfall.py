@@ -1,0 +1,266 @@
+"""What to do when a network does not fit: remedies, each planned, each with its effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from operator import attrgetter
+
+from npuforge.cost import (
+    DEFAULT_RELEASE,
+    activation_limits,
+    compiler_rules,
+    epoch_works,
+    load_calibration,
+    place_activations,
+)
+from npuforge.cost.neural_art import cost_of_works
+from npuforge.errors import PlanError
+from npuforge.explore.system import load_models
+from npuforge.graph import Graph
+from npuforge.lowering import BufferKind, Schedule
+from npuforge.mapping import map_to_npu
+from npuforge.memory.layout import layout_system, remaining
+from npuforge.memory.plan import plan_memory
+from npuforge.memory.shortfall import Shortfall, buffers_alive, find_shortfall
+from npuforge.memory.system import SystemDescription
+from npuforge.targets import Target, Use, load_target
+from npuforge.vocab import DType
+
+SIDES = (0.875, 0.75, 0.625, 0.5, 0.375, 0.25)
+"""Factors of the input's sides that are tried."""
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A change and what it does.
+
+    Attributes:
+        kind: "in place", "integers", "resolution" or "spill".
+        detail: what exactly, in words or names.
+        planned: bytes of activations on the chip after it, as planned.
+        fits: whether that is on the chip altogether.
+        outside: bytes of activations in memory outside of the chip.
+        ms: predicted milliseconds of one inference after it; None where there is no estimate.
+        before_ms: the same if all of it were on the chip.
+    """
+
+    kind: str
+    detail: str
+    planned: int
+    fits: bool
+    outside: int = 0
+    ms: float | None = None
+    before_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A network that does not fit the memory on the chip, and its remedies, best first."""
+
+    network: str
+    shortfall: Shortfall
+    remedies: tuple[Remedy, ...]
+
+
+def on_chip(target: Target) -> Target:
+    """A target without activation memory outside of the chip."""
+    kept = tuple(p for p in target.pools if not (p.external and p.use is Use.ACTIVATIONS))
+    return replace(target, pools=kept)
+
+
+def diagnose(name: str, graph: Graph, schedule: Schedule, target: Target) -> Diagnosis | None:
+    """Why a network does not fit on the chip and what helps; None when it fits.
+
+    Remedies: element-wise operators in place of an input that ends there; activations as int8 where
+    they are float; a smaller input, with all maps in proportion; the fewest bytes of buffers in
+    memory outside of the chip, with the time that costs. Every one is planned.
+
+    Args:
+        name: of the network.
+        graph: the network.
+        schedule: the same, lowered for the target.
+        target: the board, or what is left of it.
+    """
+    inside = on_chip(target)
+    capacity = sum(pool.size for pool in inside.pools_for(Use.ACTIVATIONS))
+    if _planned(schedule, inside) is not None:
+        return None
+    found = [*_in_place(schedule, inside), *_integers(schedule, inside)]
+    found += [*_resolution(schedule, inside), *_spill(graph, schedule, target, inside, capacity)]
+    ranked = sorted(found, key=lambda r: (not r.fits, r.outside, _rank(r.kind), r.planned))
+    return Diagnosis(name, find_shortfall(schedule, capacity), tuple(ranked))
+
+
+def diagnose_system(description: SystemDescription) -> tuple[Diagnosis, ...]:
+    """The networks of a description that do not fit on the chip beside everything else.
+
+    Raises:
+        NpuforgeError: a file cannot be read, or even the rest of the system does not fit.
+    """
+    target = load_target(description.target)
+    rest = layout_system(replace(description, models=()), target, [])
+    left = remaining(target, rest.free)
+    found = (
+        diagnose(model.name, model.graph, model.schedule, left)
+        for model in load_models(description, target)
+    )
+    return tuple(entry for entry in found if entry is not None)
+
+
+def _rank(kind: str) -> int:
+    """Changes of nothing but memory come before those that change the network."""
+    return ("in place", "integers", "resolution", "spill").index(kind)
+
+
+def _planned(schedule: Schedule, target: Target) -> int | None:
+    try:
+        return plan_memory(schedule, target).activation_bytes
+    except PlanError:
+        return None
+
+
+def _tried(kind: str, detail: str, schedule: Schedule, inside: Target) -> Remedy:
+    planned = _planned(schedule, inside)
+    need = find_shortfall(schedule, 0).need
+    return Remedy(kind, detail, planned if planned is not None else need, planned is not None)
+
+
+ELEMENT_WISE = frozenset(
+    ("add", "sub", "mul", "div", "relu", "relu6", "relu_n1_to_1", "leaky_relu", "prelu", "logistic",
+     "sigmoid", "tanh", "hard_swish", "elu", "abs", "neg", "minimum", "maximum", "exp", "sqrt",
+     "rsqrt", "quantize", "clip", "gelu")
+)  # fmt: skip
+
+
+def _in_place(schedule: Schedule, inside: Target) -> Iterator[Remedy]:
+    """The output of an element-wise operator takes the buffer of an input that ends there."""
+    home: dict[str, str] = {}
+    lives = schedule.lifetimes
+    for index, step in enumerate(schedule.steps):
+        if step.op.lower() not in ELEMENT_WISE:
+            continue
+        outs = [op.buffer for op in step.operands if op.writes]
+        ins = [op.buffer for op in step.operands if not op.writes and op.buffer in lives]
+        for out in outs:
+            same = [
+                name
+                for name in ins
+                if lives[name].last == index
+                and lives[out].first == index
+                and schedule.buffers[name].nbytes == schedule.buffers[out].nbytes
+                and schedule.buffers[name].kind is BufferKind.ACTIVATION
+                and schedule.buffers[out].kind is BufferKind.ACTIVATION
+            ]
+            if same:
+                home[out] = home.get(same[0], same[0])
+    if not home:
+        return
+    steps = tuple(
+        replace(
+            step,
+            operands=tuple(replace(op, buffer=home.get(op.buffer, op.buffer))
+                           for op in step.operands),
+        )
+        for step in schedule.steps
+    )  # fmt: skip
+    buffers = {name: b for name, b in schedule.buffers.items() if name not in home}
+    tensors = {
+        name: replace(place, buffer=home.get(place.buffer, place.buffer))
+        for name, place in schedule.tensors.items()
+    }
+    changed = replace(schedule, steps=steps, buffers=buffers, tensors=tensors)
+    if find_shortfall(changed, 0).need < find_shortfall(schedule, 0).need:
+        yield _tried("in place", f"{len(home)} buffers", changed, inside)
+
+
+def _integers(schedule: Schedule, inside: Target) -> Iterator[Remedy]:
+    floats = {n for n, b in schedule.buffers.items() if b.dtype is DType.FLOAT32 and b.data is None}
+    if floats:
+        changed = _resized(schedule, dict.fromkeys(floats, 0.25))
+        yield _tried("integers", f"{len(floats)} float32 buffers as int8", changed, inside)
+
+
+def _resized(schedule: Schedule, factors: dict[str, float]) -> Schedule:
+    return replace(
+        schedule,
+        buffers={
+            name: replace(buffer, nbytes=max(1, round(buffer.nbytes * factors[name])))
+            if name in factors
+            else buffer
+            for name, buffer in schedule.buffers.items()
+        },
+    )
+
+
+def _resolution(schedule: Schedule, inside: Target) -> Iterator[Remedy]:
+    """The largest input that fits; maps with two sides shrink with the square."""
+    maps = {
+        buffer.name
+        for buffer in schedule.activations
+        if len(buffer.shape) == 4 and min(buffer.shape[1:3]) > 1
+    }
+    if not maps:
+        return
+    for side in SIDES:
+        changed = _resized(schedule, dict.fromkeys(maps, side * side))
+        remedy = _tried("resolution", f"{side:g} of each side of the input", changed, inside)
+        if remedy.fits:
+            yield remedy
+            return
+
+
+def _spill(
+    graph: Graph, schedule: Schedule, target: Target, inside: Target, capacity: int
+) -> Iterator[Remedy]:
+    """Buffers of the peak leave the chip until the rest is planned.
+
+    The smallest that is enough goes; where none is, the largest.
+    """
+    outside = [p for p in target.pools_for(Use.ACTIVATIONS) if p.external]
+    if not outside:
+        return
+    kept = dict(schedule.buffers)
+    sizes = {buffer.name: buffer for buffer in buffers_alive(schedule)}
+    gone: list[str] = []
+    while True:
+        rest = replace(schedule, buffers=kept)
+        planned = _planned(rest, inside)
+        if planned is not None:
+            break
+        alive = [buffer for buffer in sizes.values() if buffer.name in kept]
+        if not alive:
+            return
+        per_step = [
+            [b for b in alive if b.first <= step <= b.last]
+            for step in range(-1, len(schedule.steps) + 1)
+        ]
+        peak = max(per_step, key=lambda buffers: sum(b.nbytes for b in buffers))
+        excess = sum(b.nbytes for b in peak) - capacity
+        enough = [b for b in peak if b.nbytes >= excess > 0]
+        key = attrgetter("nbytes", "name")
+        worst = min(enough, key=key) if enough else max(peak, key=key)
+        gone.append(worst.name)
+        del kept[worst.name]
+    bytes_out = sum(sizes[name].nbytes for name in gone)
+    with_spill = without = None
+    if target.has_neural_art:
+        with_spill, without = _times(graph, target)
+    yield Remedy(
+        "spill", f"{', '.join(gone)} to {outside[0].name}", planned,
+        sum(p.size for p in outside) >= bytes_out, bytes_out, with_spill, without,
+    )  # fmt: skip
+
+
+def _times(graph: Graph, target: Target) -> tuple[float, float]:
+    """Milliseconds with what must spill outside, and if all fitted, at the nominal point."""
+    placements = map_to_npu(graph).placements
+    works = epoch_works(graph, placements, compiler_rules(DEFAULT_RELEASE))
+    point, constants = target.operating_points["nominal"], load_calibration()
+    near, internal = activation_limits(target)
+
+    def ms(*limits: int) -> float:
+        where = place_activations(graph, works, *limits)
+        return cost_of_works(works, where, point, constants, DEFAULT_RELEASE, True).ms
+
+    return ms(near, internal), ms(1 << 40, 1 << 40)

@@ -1,0 +1,83 @@
+"""Which class of the ledger a piece of a linked program belongs to.
+
+A piece is classed by where the linker put it, then by what its object file is called. The names of
+objects are those of npuforge's own projects and of the run-times that such firmware is built with.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from npuforge.artefacts.elf import Section
+from npuforge.artefacts.map_pieces import MapPiece
+from npuforge.memory.system import Account
+
+
+@dataclass(frozen=True)
+class ClassRule:
+    """A rule: the class of what matches.
+
+    Attributes:
+        account: the class.
+        section: expression for the output or input section, "" for any.
+        object: expression for the object file, "" for any.
+        why: said in the ledger's origin column.
+    """
+
+    account: Account
+    section: str
+    object: str
+    why: str
+
+    def matches(self, piece: MapPiece) -> bool:
+        """Whether a piece falls under it."""
+        names = f"{piece.section} {piece.name}"
+        return bool(
+            re.search(self.section, names) and re.search(self.object, piece.object, re.IGNORECASE)
+        )
+
+
+SECTION_RULES = (
+    ClassRule(Account.WEIGHTS, r"\.nf_\w+_weights\b|atonbuf|\.nn_weights", "", "weights section"),
+    ClassRule(Account.ACTIVATIONS, r"\.nf_\w+_region_\d+|\.nn_activations", "",
+              "activation section"),
+    ClassRule(Account.DATA_PATH, r"\.mem_data_", "", "item of the description"),
+    ClassRule(Account.NPU_RUNTIME, r"\.mem_npu_", "", "item of the description"),
+    ClassRule(Account.SYSTEM, r"\.mem_sys_", "", "item of the description"),
+    ClassRule(Account.SYSTEM, r"\.(?:\w*_)?(?:stack|heap)\b", "", "stack or heap section"),
+    ClassRule(Account.DATA_PATH, r"\.(?:dma|frame|camera)\w*\b", "", "data path section"),
+)  # fmt: skip
+"""Decided by the section, for code and data alike."""
+
+DATA_RULES = (
+    ClassRule(Account.NPU_RUNTIME, r"", r"(?:^|/)network/(?!networks\.)[^/]*\.c\.o(?:bj)?$",
+              "step table of a network"),
+    ClassRule(Account.NPU_RUNTIME, r"", r"ll_aton|ecloader|ecblobs|npu_cache|network_\w*blob",
+              "NPU driver or program"),
+    ClassRule(Account.SYSTEM, r"", r"tx_\w+\.o|freertos|tasks\.c|queue\.c|heap_\d\.c|cmsis_os",
+              "object of the operating system"),
+    ClassRule(Account.DATA_PATH, r"", r"cam|dcmi|isp|lcd|display|usb|uart|frame", "driver's data"),
+)  # fmt: skip
+"""Decided by the object, for data only: code is code whoever wrote it."""
+
+
+def classify(piece: MapPiece, section: Section) -> tuple[Account, str]:
+    """Class of a piece and the reason.
+
+    Args:
+        piece: from the map.
+        section: the output section it lies in, from the ELF.
+    """
+    for rule in SECTION_RULES:
+        if rule.matches(piece):
+            return rule.account, rule.why
+    constant = not section.writable
+    if constant and (piece.name.startswith((".text", ".vectors", ".init", ".fini", ".isr_vector"))):
+        return Account.CODE, "code"
+    for rule in DATA_RULES:
+        if rule.matches(piece):
+            return rule.account, rule.why
+    if constant and section.code and not piece.name.startswith((".rodata", ".ARM", ".eh_frame")):
+        return Account.CODE, "code"
+    return (Account.READ_ONLY, "constant") if constant else (Account.SYSTEM, "static data")

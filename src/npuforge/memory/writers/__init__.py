@@ -1,0 +1,1 @@
+"""Files that follow from one layout: linker scripts, protection tables, pools, offline plans."""

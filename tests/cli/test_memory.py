@@ -1,0 +1,59 @@
+"""`npuforge memory` as users call it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from npuforge.cli.main import app
+from npuforge.errors import NpuforgeError
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "camera_classifier" / "system.toml"
+
+
+def test_fit(tmp_path: Path) -> None:
+    shown = CliRunner().invoke(app, ["memory", "fit", str(EXAMPLE)])
+    assert shown.exit_code == 0
+    assert "camera frame" in shown.output
+    assert "2752512 allowed (70%)" in shown.output
+    shown = CliRunner().invoke(app, ["memory", "fit", str(EXAMPLE), "--json"])
+    document = json.loads(shown.output)
+    assert document["schema"] == "npuforge.system/1"
+    assert document["pipeline"]["latency_ms"] == pytest.approx(58.3)
+    lines = document["ledger"]["lines"]
+    assert sum(e["bytes"] for e in document["ledger"]["accounts"]) == sum(
+        line["bytes"] for line in lines
+    )
+
+
+def test_over_the_limit_is_a_finding(tmp_path: Path) -> None:
+    text = EXAMPLE.read_text(encoding="utf-8").replace("limit = 0.70", "limit = 0.10")
+    model = ROOT / "examples/image_classification/image_classification.tflite"
+    text = text.replace("../image_classification/image_classification.tflite", model.as_posix())
+    path = tmp_path / "s.toml"
+    path.write_text(text, encoding="utf-8")
+    shown = CliRunner().invoke(app, ["memory", "fit", str(path)])
+    assert shown.exit_code == 1
+    assert "bytes over the limit" in shown.output
+
+
+def test_bad_usage(tmp_path: Path) -> None:
+    shown = CliRunner().invoke(app, ["memory", "fit", "a", "b"])
+    assert isinstance(shown.exception, NpuforgeError)
+    assert shown.exception.code == "SYS-004"
+    assert shown.exception.exit_code == 2
+
+
+def test_write(tmp_path: Path) -> None:
+    arguments = ["memory", "write", str(EXAMPLE), "-o", str(tmp_path)]
+    shown = CliRunner().invoke(app, arguments)
+    assert shown.exit_code == 0
+    assert {"link.ld", "nf_mpu.c", "nf_mpu.h"} <= {path.name for path in tmp_path.iterdir()}
+    again = CliRunner().invoke(app, arguments)
+    assert isinstance(again.exception, NpuforgeError)
+    assert again.exception.code == "OUT-005"
+    assert CliRunner().invoke(app, [*arguments, "--force"]).exit_code == 0

@@ -1,0 +1,4 @@
+nodes_to_exclude = [
+    "/head/Conv",
+    "/head/Sigmoid",
+]

@@ -1,0 +1,117 @@
+"""Why a network does not fit, against brute force, and remedies that keep what they promise."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from npuforge.cli.main import app
+from npuforge.explore.shortfall import diagnose, on_chip
+from npuforge.graph import Graph
+from npuforge.importers import load_model
+from npuforge.lowering import Schedule, lower
+from npuforge.mapping import map_graph
+from npuforge.memory.shortfall import Alive, find_shortfall, smallest_conflict
+from npuforge.targets import Target, Use, load_target
+
+ROOT = Path(__file__).parents[2]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 50), st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=8
+    ),
+    st.integers(1, 150),
+)
+@settings(max_examples=200, deadline=None)
+def test_no_smaller_set_conflicts(spans: list[tuple[int, int, int]], capacity: int) -> None:
+    alive = [Alive(f"b{n}", size, min(a, b), max(a, b)) for n, (size, a, b) in enumerate(spans)]
+    per_step = {s: [b for b in alive if b.first <= s <= b.last] for s in range(7)}
+    found, at = smallest_conflict(per_step, capacity)
+    sizes = [
+        len(chosen)
+        for count in range(1, len(alive) + 1)
+        for chosen in itertools.combinations(alive, count)
+        if sum(b.nbytes for b in chosen) > capacity
+        and all(
+            a.first <= b.last and b.first <= a.last for a, b in itertools.combinations(chosen, 2)
+        )
+    ]
+    assert len(found) == min(sizes, default=0)
+    if found:
+        assert sum(b.nbytes for b in found) > capacity
+        assert all(b.first <= at <= b.last for b in found)
+
+
+def shrunk(target: Target, nbytes: int) -> Target:
+    """A board with one small activation memory on the chip."""
+    first = next(p for p in target.pools_for(Use.ACTIVATIONS) if not p.external)
+    kept = tuple(
+        replace(pool, size=nbytes) if pool.name == first.name else pool
+        for pool in target.pools
+        if pool.use is not Use.ACTIVATIONS or pool.external or pool.name == first.name
+    )
+    return replace(target, pools=kept)
+
+
+def network(path: Path, target: Target) -> tuple[Graph, Schedule]:
+    graph = load_model(path)
+    return graph, lower(graph, map_graph(graph, target), target)
+
+
+def test_remedies_do_what_they_say(example: Callable[[str], Path]) -> None:
+    board = load_target("stm32n6570-dk")
+    graph, schedule = network(example("image_classification"), board)
+    need = find_shortfall(schedule, 0).need
+    assert diagnose("x", graph, schedule, shrunk(board, need)) is None
+    for nbytes in (need - 32, need * 3 // 4, need // 2):
+        target = shrunk(board, nbytes)
+        found = diagnose("x", graph, schedule, target)
+        assert found is not None
+        assert found.shortfall.missing == need - nbytes
+        together = found.shortfall.together
+        assert sum(b.nbytes for b in together) > nbytes
+        assert sum(b.nbytes for b in together[:-1]) <= nbytes
+        fitting = [remedy for remedy in found.remedies if remedy.fits]
+        assert fitting == list(found.remedies[: len(fitting)])
+        for remedy in fitting:
+            assert remedy.planned <= nbytes
+        spill = next(remedy for remedy in found.remedies if remedy.kind == "spill")
+        assert spill.outside >= found.shortfall.missing
+        assert spill.ms is not None
+        assert spill.before_ms is not None
+        assert spill.ms >= spill.before_ms
+    small = on_chip(shrunk(board, need // 2))
+    found = diagnose("x", graph, schedule, small)
+    assert found is not None
+    assert "spill" not in {remedy.kind for remedy in found.remedies}
+
+
+def test_command_line(tmp_path: Path) -> None:
+    model = ROOT / "examples" / "visual_wake_words" / "visual_wake_words.tflite"
+    pools = {"cpuRAM2": 1000, "npuRAM3": 448, "npuRAM4": 448, "npuRAM5": 448, "npuRAM6": 340}
+    lines = ["schema = 1", 'target = "BOARD"', "[[models]]", f'file = "{model.as_posix()}"']
+    for pool, size in pools.items():
+        lines += ["[[buffers]]", f'name = "in {pool}"', f'bytes = "{size} KiB"', f'pool = "{pool}"']
+    text = "\n".join(lines) + "\n"
+    for board, code in (("nucleo-n657x0-q", "MEM-001"), ("stm32n6570-dk", None)):
+        path = tmp_path / f"{board}.toml"
+        path.write_text(text.replace("BOARD", board), encoding="utf-8")
+        shown = CliRunner().invoke(app, ["memory", "fit", str(path), "--json"])
+        assert shown.exit_code == 1
+        document = json.loads(shown.stdout)
+        assert (document["error"] or "").partition(":")[0] == (code or "")
+        (entry,) = document["shortfalls"]
+        assert entry["missing"] == 138240 - (24 + 108) * 1024
+        assert entry["peak_node"] == "input_1_int8"
+        kinds = [remedy["kind"] for remedy in entry["remedies"]]
+        assert ("spill" in kinds) == (board == "stm32n6570-dk")
+        plain = CliRunner().invoke(app, ["memory", "fit", str(path)])
+        assert "3072 are missing" in plain.output
