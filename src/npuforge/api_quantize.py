@@ -16,6 +16,7 @@ from npuforge.quantize import (
     Granularity,
     Precision,
     RangeMethod,
+    Remedies,
     Scheme,
     Session,
     ZeroPoints,
@@ -55,6 +56,9 @@ def quantize_model(
     activations: str = "int8",
     inputs: str = "int8",
     outputs: str = "int8",
+    equalise: bool = False,
+    round_weights: bool = False,
+    correct_bias: bool = False,
     samples: int = 200,
     engine: str = "own",
     state: PathLike | None = None,
@@ -77,6 +81,9 @@ def quantize_model(
         zero_points: "free", or "npu": -128 or 0 where convolutions read.
         activations: "int8", or "int16" for 16x8.
         inputs, outputs: element types at the ends: "int8", "uint8" or "float".
+        equalise: balance channels across pairs of layers first.
+        round_weights: round weights for the least error of each layer's output.
+        correct_bias: change biases so that the layers' means stay.
         samples: at most so many samples, spread over all of the data.
         engine: who runs the float network: "own" or "onnxruntime".
         state: file from which an interrupted calibration goes on.
@@ -111,6 +118,7 @@ def quantize_model(
         engine=chosen,
         state=None if state is None else Path(state),
         measured_on=measured_on,
+        remedies=Remedies(equalise, round_weights, correct_bias),
         tick=tick,
     )
     return made, None if path is None else write_quantized(made, found, path)

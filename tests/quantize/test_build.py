@@ -275,6 +275,19 @@ def test_more_bits_less_error(tmp_path: Path) -> None:
     assert sqnr[Precision.INT16] > sqnr[Precision.INT8]
 
 
+def test_int4_weights_equal_litert(tmp_path: Path) -> None:
+    graph = prepared(small_network())
+    data = dataset(graph, tmp_path)
+    name = next(n.name for n in graph.nodes if n.op == "conv2d")
+    scheme = Scheme(int4=frozenset({name}))
+    made = quantize_graph(graph, calibrate(graph, data).ranges(graph, scheme), scheme)
+    node = next(n for n in made.graph.nodes if n.name == name)
+    w = made.graph.tensor(node.inputs[1])
+    assert w.dtype is DType.INT4
+    assert int(np.abs(w.array.astype(int)).max()) == 7
+    check_against_litert(made, graph, data, tmp_path)
+
+
 def test_given_ranges_decide(tmp_path: Path) -> None:
     """The input's scale is that of its range, whatever the data."""
     graph = prepared(small_network())

@@ -16,7 +16,7 @@ WORST = 10
 
 
 def command(
-    model: Path = typer.Argument(help="Float TFLite or ONNX file."),
+    model: Path = typer.Argument(help="Float TFLite, ONNX or Keras file."),
     output: Path | None = typer.Option(
         None, "--output", "-o", help="File to write (.tflite or .onnx); without it, a dry run."
     ),
@@ -36,6 +36,15 @@ def command(
     activations: str = typer.Option("int8", help="int8, or int16 for 16x8."),
     inputs: str = typer.Option("int8", help="Type of the inputs: int8, uint8 or float."),
     outputs: str = typer.Option("int8", help="Type of the outputs: int8, uint8 or float."),
+    equalise: bool = typer.Option(
+        False, "--equalise", help="Balance channels across pairs of layers first."
+    ),
+    round_weights: bool = typer.Option(
+        False, "--round", help="Round weights for the least error of the layer's output."
+    ),
+    correct_bias: bool = typer.Option(
+        False, "--correct-bias", help="Change biases so that the layers' means stay."
+    ),
     samples: int = typer.Option(200, help="Most samples taken, spread over all of the data."),
     engine: str = typer.Option("own", help="Runs the float network: own or onnxruntime."),
     state: Path | None = typer.Option(
@@ -68,6 +77,9 @@ def command(
             activations=activations,
             inputs=inputs,
             outputs=outputs,
+            equalise=equalise,
+            round_weights=round_weights,
+            correct_bias=correct_bias,
             samples=samples,
             engine=engine,
             state=state,

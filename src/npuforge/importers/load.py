@@ -18,7 +18,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 def load_model(path: str | os.PathLike[str], shapes: Shapes | None = None) -> Graph:
-    """Read a TFLite or ONNX file and verify the graph.
+    """Read a TFLite, ONNX or Keras file and verify the graph.
 
     The format is taken from the content, not from the file's name.
 
@@ -30,6 +30,7 @@ def load_model(path: str | os.PathLike[str], shapes: Shapes | None = None) -> Gr
         UsageError: there is no such file.
         ModelError: the file is empty, damaged or no model.
         UnsupportedError: the model uses something npuforge does not take.
+        ToolError: the file is Keras' and h5py is not installed.
         GraphError: the graph in the file breaks a rule.
     """
     file = Path(path)
@@ -38,6 +39,11 @@ def load_model(path: str | os.PathLike[str], shapes: Shapes | None = None) -> Gr
         from npuforge.importers.tflite.importer import import_tflite
 
         graph = import_tflite(content, file.stem, str(file))
+        _check_shapes(graph, shapes or {}, str(file))
+    elif content.startswith((b"\x89HDF", b"PK\x03\x04")):
+        from npuforge.importers.keras.importer import import_keras
+
+        graph = import_keras(content, file.stem, str(file))
         _check_shapes(graph, shapes or {}, str(file))
     else:
         from npuforge.importers.onnx.importer import import_onnx
@@ -48,7 +54,7 @@ def load_model(path: str | os.PathLike[str], shapes: Shapes | None = None) -> Gr
 
 
 def _check_shapes(graph: Graph, shapes: Shapes, path: str) -> None:
-    """A TFLite file states all shapes; asking for others needs a new conversion."""
+    """A TFLite or Keras file states all shapes; asking for others needs a new conversion."""
     for name, wanted in shapes.items():
         if name not in graph.inputs:
             raise UsageError("IMP-037", path=path, name=name, known=", ".join(graph.inputs))

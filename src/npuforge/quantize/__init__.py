@@ -8,6 +8,7 @@ from npuforge.quantize.prepare import prepared
 from npuforge.quantize.ranges import Range, RangeMethod
 from npuforge.quantize.scheme import EndType, Granularity, Precision, Scheme, ZeroPoints
 from npuforge.quantize.session import Session, quantize
+from npuforge.quantize.tune import Remedies
 
 __all__ = [
     "Calibration",
@@ -20,6 +21,7 @@ __all__ = [
     "Quantized",
     "Range",
     "RangeMethod",
+    "Remedies",
     "Scheme",
     "Session",
     "Tuning",

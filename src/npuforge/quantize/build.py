@@ -48,12 +48,10 @@ class Tuning:
     Attributes:
         bias: real numbers added to the bias, one an output channel.
         stored: stored weights instead of those rounded to nearest.
-        gains: factors of the weights' scales, one an output channel.
     """
 
     bias: Mapping[str, Double] = field(default_factory=dict)
     stored: Mapping[str, Array] = field(default_factory=dict)
-    gains: Mapping[str, Double] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,8 +330,6 @@ class _Build:
         bits = 4 if node.name in self._scheme.int4 else 8
         per_channel = self._scheme.weights is Granularity.CHANNEL and w.shape[axis] > 1
         peaks = weight_peaks(w.array, axis, per_channel)
-        if node.name in self._tuning.gains:
-            peaks = peaks * self._tuning.gains[node.name]
         scales = weight_scales(peaks, bias, input_scale, bits)
         if bits == 4 and not per_channel:
             scales = scales[:1]
@@ -365,6 +361,17 @@ class _Build:
         contract = Contract.TFLITE_REFERENCE
         self._nodes.append(Node(label, op, (stored,), (name,), NoAttrs(), contract))
         return name
+
+
+def layer_weights(made: Quantized, name: str) -> tuple[Array, Double, int] | None:
+    """Stored weights, scales and bits of a layer by its float name; None where it is float."""
+    for node in made.graph.nodes:
+        if node.name == name:
+            w = made.graph.tensor(node.inputs[1])
+            if w.quantization is None:
+                return None
+            return w.array, w.quant.scale.astype(np.float64), w.dtype.bits
+    return None
 
 
 def layer_bias(graph: Graph, node: Node) -> Double | None:

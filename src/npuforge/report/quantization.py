@@ -113,6 +113,8 @@ def quantization_document(session: Session, written: QuantizedFile | None) -> di
         "weights": scheme.weights.value,
         "zero_points": scheme.zero_points.value,
         "base": scheme.base.value,
+        "rounded": sorted(session.tuning.stored),
+        "corrected": sorted(session.tuning.bias),
         "samples": session.calibration.samples,
         "resumed": session.calibration.resumed,
         "measured_on": measured.samples,

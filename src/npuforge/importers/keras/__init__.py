@@ -1,0 +1,1 @@
+"""Keras files to graphs."""

@@ -1,0 +1,88 @@
+"""Weights rounded so that the layer's output, not each weight, has the least error.
+
+Each weight of an output is rounded in turn, and its error is made good by those that are not
+rounded yet: the least-squares step of the optimal brain surgeon (Hassibi and Stork, 1993), in the
+fixed order and with the Cholesky factor of Frantar et al., "GPTQ" (2022).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from npuforge.graph import Array, Graph, Node
+from npuforge.passes import CHANNEL_AXIS
+from npuforge.quantize.statistics import LayerInput, mean_error
+
+Double = npt.NDArray[np.float64]
+_DAMPING = 0.01
+"""Share of the mean second moment that is added to its diagonal."""
+
+
+def rounded(graph: Graph, node: Node, statistics: LayerInput, scales: Double, bits: int) -> Array:
+    """Stored weights of a layer, of the weights' shape.
+
+    Args:
+        graph: prepared float graph.
+        node: a layer.
+        statistics: of its input.
+        scales: of its weights, one a channel or one in all.
+        bits: of the weights.
+    """
+    w = graph.tensor(node.inputs[1]).array.astype(np.float64)
+    most = (1 << (bits - 1)) - 1
+    axis = CHANNEL_AXIS[node.op]
+    channels = w.shape[axis]
+    steps = np.moveaxis(w, axis, 0).reshape(channels, -1)
+    steps = steps / np.broadcast_to(scales, (channels,))[:, None]
+    nearest = np.clip(np.rint(steps), -most, most)
+    moment = statistics.moment
+    if moment is None or (moment.ndim == 2 and moment.shape[0] != steps.shape[1]):
+        found = nearest
+    elif node.op == "depthwise_conv2d":
+        repeat = channels // moment.shape[0]
+        found = np.stack(
+            [_compensated(steps[i : i + 1], moment[i // repeat], most)[0] for i in range(channels)]
+        )
+    else:
+        found = _compensated(steps, moment, most)
+    shape = (channels, *np.delete(np.array(w.shape), axis))
+    restored = np.moveaxis(found.reshape(shape), 0, axis)
+    return np.ascontiguousarray(restored.astype(np.int8))
+
+
+def _compensated(steps: Double, moment: Double, most: int) -> Double:
+    """Rows of weights in steps, rounded column by column with the rest corrected."""
+    depth = steps.shape[1]
+    size = float(np.trace(moment)) / depth
+    if size == 0.0:
+        return np.asarray(np.clip(np.rint(steps), -most, most))
+    try:
+        inverse = np.linalg.inv(moment + np.eye(depth) * size * _DAMPING)
+        upper = np.linalg.cholesky((inverse + inverse.T) / 2).T
+    except np.linalg.LinAlgError:
+        return np.asarray(np.clip(np.rint(steps), -most, most))
+    left, found = steps.copy(), np.empty_like(steps)
+    for k in range(depth):
+        found[:, k] = np.clip(np.rint(left[:, k]), -most, most)
+        error = (left[:, k] - found[:, k]) / upper[k, k]
+        left[:, k + 1 :] -= np.outer(error, upper[k, k + 1 :])
+    return found
+
+
+def output_error(steps: Double, found: Double, moment: Double) -> Double:
+    """Mean squared error of each output row for rounded weights, in squared steps."""
+    e = found - steps
+    return np.asarray(np.einsum("oi,ij,oj->o", e, moment, e))
+
+
+def bias_correction(
+    graph: Graph, node: Node, statistics: LayerInput, stored: Array, scales: Double
+) -> Double:
+    """What must be added to the bias so that the outputs' means stay, one an output channel."""
+    w = graph.tensor(node.inputs[1]).array.astype(np.float64)
+    shape = [1] * w.ndim
+    if scales.size > 1:
+        shape[CHANNEL_AXIS[node.op]] = -1
+    error = stored.astype(np.float64) * scales.reshape(shape) - w
+    return -mean_error(node, statistics, error)

@@ -1,0 +1,90 @@
+"""Equalisation, rounding and bias correction: each does what it promises, on the numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.quantize.networks import Net, small_network, write_samples
+from tests.quantize.test_build import check_against_litert
+
+from npuforge.graph import Graph
+from npuforge.numerics import Executor
+from npuforge.quantize import Remedies, Scheme, measure, prepared, quantize
+from npuforge.quantize.equalise import equalised
+from npuforge.quantize.rounding import _compensated, bias_correction, output_error
+from npuforge.quantize.statistics import layer_inputs
+from npuforge.quantize.weights import stored_weights, weight_peaks, weight_scales
+from npuforge.tasks import Dataset, open_dataset
+from npuforge.vocab import Activation
+
+
+def uneven(seed: int = 0) -> Graph:
+    """Three layers; channels between them differ by a factor of 1000."""
+    net = Net((1, 8, 8, 3), seed)
+    a = net.conv("x", 16, 3, spread=1000.0)
+    w = net.rng.normal(size=(8, 1, 1, 16)) / np.geomspace(1, 1000, 16)
+    from npuforge.graph import ConvAttrs
+
+    b = net.add("conv2d", a, net.constant(w), net.constant(np.zeros(8)), attrs=ConvAttrs())
+    return prepared(net.graph(net.conv(b, 4, 1, act=Activation.NONE)))
+
+
+def samples(graph: Graph, folder: Path, count: int = 8) -> Dataset:
+    return open_dataset([write_samples(graph, folder / "d.npz", count)], graph)
+
+
+def test_equalisation_keeps_the_function_and_saves_small_channels(tmp_path: Path) -> None:
+    graph = uneven()
+    data = samples(graph, tmp_path)
+    better, changed = equalised(graph, layer_inputs(graph, data))
+    assert changed
+    for sample in data:
+        (a,), (b,) = (Executor(g).run(sample.inputs).values() for g in (graph, better))
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3 * np.abs(a).max())
+    plain = quantize(graph, data, Scheme()).measured.sqnr
+    assert (
+        quantize(graph, data, Scheme(), remedies=Remedies(equalise=True)).measured.sqnr > plain + 6
+    )
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_compensated_rounding_has_less_output_error(bits: int) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 6)) @ rng.normal(size=(6, 24)) + 0.1 * rng.normal(size=(400, 24))
+    moment = x.T @ x / len(x)
+    most = (1 << (bits - 1)) - 1
+    steps = rng.uniform(-most, most, (10, 24))
+    found = _compensated(steps, moment, most)
+    assert np.abs(found).max() <= most
+    nearest = output_error(steps, np.rint(steps), moment).sum()
+    assert output_error(steps, found, moment).sum() < 0.7 * nearest
+
+
+def test_bias_correction_cancels_the_mean_error(tmp_path: Path) -> None:
+    """Of a dense layer it is exact: the mean error on the same samples vanishes."""
+    net = Net((1, 12))
+    graph = prepared(net.graph(net.dense("x", 6)))
+    data = samples(graph, tmp_path)
+    node = graph.nodes[0]
+    w = graph.tensor(node.inputs[1]).array
+    scales = weight_scales(weight_peaks(w, 0, True), None, 1.0, bits=4)
+    stored = stored_weights(w, scales, 0, bits=4)
+    statistics = layer_inputs(graph, data)[node.name]
+    amount = bias_correction(graph, node, statistics, stored.data, scales.astype(np.float64))
+    x = np.concatenate([s.inputs["x"] for s in data]).astype(np.float64)
+    error = (x @ stored.quant.real(stored.data).T + amount - x @ w.astype(np.float64).T).mean(
+        axis=0
+    )
+    assert np.abs(amount).max() > 1e-3
+    np.testing.assert_allclose(error, 0, atol=1e-6)
+
+
+def test_tuned_files_equal_litert(tmp_path: Path) -> None:
+    graph = prepared(small_network())
+    data = samples(graph, tmp_path)
+    session = quantize(graph, data, Scheme(), remedies=Remedies(True, True, True))
+    assert session.tuning.stored
+    assert check_against_litert(session.made, session.prepared, data, tmp_path) > 1000
+    assert measure(session.prepared, session.made, data).sqnr > 20
