@@ -229,7 +229,20 @@ class _Reader:
         return ""
 
     def expression(self) -> Value:
-        """Sums, shifts and ors of operands; names stay symbols."""
+        """A value, or the choice of two behind a condition; names stay symbols."""
+        condition = self.terms()
+        if self.word != "?":
+            return condition
+        self.advance()
+        first = self.expression()
+        self.expect(":")
+        second = self.expression()
+        if isinstance(condition, int):
+            return first if condition else second
+        return Apply("?", (condition, first, second))
+
+    def terms(self) -> Value:
+        """Sums, shifts and ors of operands."""
         left = self.operand()
         while self.word in ("+", "-", "|", "*", "<<", ">>", "==", "/"):
             mark = self.word

@@ -14,7 +14,8 @@ from enum import IntEnum
 from npuforge.errors import ModelError
 
 MAGIC = 0xCA057A7A
-RELOCATABLE = {0xECBF0020: 3, 0xECBF0050: 4}  # header word that holds the program's byte offset
+RELOCATABLE = {0xECBF0020: 3, 0xECBF0030: 4, 0xECBF0050: 4}
+"""Magic of a relocatable blob to the header word with the byte offset of its program."""
 MAX_BYTES = 1 << 26
 
 

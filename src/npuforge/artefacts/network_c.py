@@ -1,14 +1,17 @@
 """Generated network code: pools, buffers, epochs, CPU calls, descriptors and blobs as data.
 
-Read are ``network.c`` as compilers 1.0 to 1.1.3 write it (epoch controller or descriptors in clear)
-and the header with the blobs. What is read is what stands there; nothing is judged.
+Read are ``network.c`` as compilers 1.0 to 1.1.3 (tools STAI-2.0 to STAI-4.0) write it, for the
+epoch controller or with descriptors in clear, and the header with the blobs. What is read is what
+stands there; nothing is judged.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from npuforge.artefacts.c_values import (
     MAX_CHARACTERS,
@@ -38,9 +41,16 @@ _POOL = re.compile(
 )
 _EPOCH = re.compile(r"scheduling epoch=(\d+)")
 _KIND = re.compile(r"/\*\s*kind=(\w+)\s+node=(\S+)\s*\*/")
-_VERSION = re.compile(r"GIT_DESCRIPTION\s+\"[^\"]*?v(\d+\.\d+\.\d+)[^\"]*\"")
+_VERSION = re.compile(r"GIT_DESCRIPTION\s+\"(?:[^\"]*?v(\d+\.\d+\.\d+)|([^\"-]+-[^\"-]+))[^\"]*\"")
+_GUARD = re.compile(
+    r"LL_ATON_VERSION_MAJOR\s*!=\s*(\d+)\D+?LL_ATON_VERSION_MINOR\s*!=\s*(\d+)"
+    r"\D+?LL_ATON_VERSION_MICRO\s*!=\s*(\d+)"
+)
+_BLOCKS = ("EpochBlock_ItemTypeDef", "LL_ATON_RT_EpochBlockItem_t")
+"""Types of the table of epoch blocks, up to 1.1.3 and after it."""
 _OPTION = re.compile(r"^\s*\*\s*--([\w-]+)\s*=\s*(.+?)\s*$", re.MULTILINE)
 _BRACE = re.compile(r"[{}]")
+_FUNCTION = re.compile(r"^[A-Za-z_][\w \t*]*?\b(\w+)[ \t]*\([^;{}]*\)\s*\{", re.MULTILINE)
 _FUNCTIONS = r"LL_[A-Za-z_0-9]+|ll_sw_[a-z_0-9]+"
 
 
@@ -168,7 +178,8 @@ class NetworkCode:
     """A generated network.
 
     Attributes:
-        version: of the compiler, for example ``1.1.0``; empty when it is not stated.
+        version: of the compiler, for example ``1.1.0`` (releases before it state only that of the
+            tool, ``STAI-2.0``); empty when it is not stated.
         options: its command line as the file states it.
         pools: memory pools.
         inputs, outputs: buffers of the graph's ends, in order.
@@ -189,8 +200,8 @@ class NetworkCode:
     header: str
 
 
-def read_blobs(content: bytes, file: str = "ecblobs.h") -> dict[str, bytes]:
-    """Epoch-controller programs of a generated header by array name.
+def read_word_arrays(content: bytes, file: str) -> dict[str, bytes]:
+    """Arrays of 64-bit words of a C file as bytes, by name: programs or constants.
 
     Raises:
         ModelError: CMP-003 with the line that does not parse.
@@ -204,6 +215,24 @@ def read_blobs(content: bytes, file: str = "ecblobs.h") -> dict[str, bytes]:
         words = [word for word in values if isinstance(word, int)]
         if all(0 <= word < 1 << 64 for word in words):
             found[item.name] = b"".join(word.to_bytes(8, "little") for word in words)
+    return found
+
+
+def read_blobs(content: bytes, file: str = "ecblobs.h") -> dict[str, bytes]:
+    """Epoch-controller programs of a generated header, by the name that epoch blocks use.
+
+    A relocatable program stands in an array of its own name with a suffix; the plain name is then
+    the RAM it is copied to.
+
+    Raises:
+        ModelError: CMP-003 with the line that does not parse; CMP-005 an encrypted program.
+    """
+    found = {}
+    for name, data in read_word_arrays(content, file).items():
+        plain = name.removesuffix("_reloc").removesuffix("_binary")
+        if re.search(rf"MustDecryptBlob_\w*?_{plain}\s+true\b".encode(), content):
+            raise ModelError("CMP-005", path=file, blob=plain)
+        found[plain] = data
     return found
 
 
@@ -250,6 +279,7 @@ class _Code:
         for item in self.definitions:
             self.by_name.setdefault(item.name, []).append(item)
         self.users: dict[str, int] = {}
+        self.pools = tuple(_pools(text))
 
     def refuse(self, position: int, reason: str) -> ModelError:
         line = line_of(self.text, position)
@@ -259,11 +289,17 @@ class _Code:
         """Names of arrays and structures replaced by what they hold, nearest definition before."""
         if isinstance(value, Symbol):
             held = [item for item in self.by_name.get(value.name, ()) if item.position < before]
-            return self.resolved(held[-1].value, held[-1].position) if held else value
+            if held:
+                return self.resolved(held[-1].value, held[-1].position)
+            known = self.address(value)
+            return value if known is None else known
         if isinstance(value, tuple):
             return tuple(self.resolved(item, before) for item in value)
         if isinstance(value, Record):
             return Record(tuple((k, self.resolved(v, before)) for k, v in value.fields))
+        if isinstance(value, Apply) and value.function == "+":
+            known = self.address(value)
+            return value if known is None else known
         if isinstance(value, Apply) and value.function == "[":
             base, index = (self.resolved(part, before) for part in value.arguments)
             if isinstance(base, tuple) and isinstance(index, int) and 0 <= index < len(base):
@@ -276,6 +312,9 @@ class _Code:
         if isinstance(value, int):
             return value
         if isinstance(value, Symbol) and value.name.startswith("_mem_pool"):
+            linked = [p for p in self.pools if value.name.startswith(f"_mem_pool_{p.file}_")]
+            if linked:
+                return linked[0].address
             if value.name not in self.users:
                 self.users[value.name] = USER_IO + USER_STEP * len(self.users)
             return self.users[value.name]
@@ -336,18 +375,22 @@ class _Code:
         found = (self.buffer(item, before) for item in records if isinstance(item, Record))
         return tuple(item for item in found if item is not None)
 
+    @cached_property
+    def functions(self) -> dict[str, int]:
+        """Where the body of each function starts."""
+        return {match[1]: match.end() for match in _FUNCTION.finditer(self.text)}
+
     def inside(self, name: str) -> tuple[int, int]:
         """Span of a function's body; empty when the file does not define it."""
-        match = re.search(rf"\b{re.escape(name)}\s*\([^;{{]*\)\s*\{{", self.text) if name else None
-        if match is None:
+        start = self.functions.get(name)
+        if start is None:
             return 0, 0
-        depth, at = 1, match.end()
-        for mark in _BRACE.finditer(self.text, match.end()):
+        depth = 1
+        for mark in _BRACE.finditer(self.text, start):
             depth += 1 if mark[0] == "{" else -1
             if depth == 0:
-                at = mark.start()
-                break
-        return match.end(), at
+                return start, mark.start()
+        return start, start
 
     def body(self, name: str) -> tuple[tuple[NetworkCall, ...], tuple[CacheRange, ...], int]:
         """Calls and cache operations of a function; how many of these come before other calls."""
@@ -355,8 +398,11 @@ class _Code:
         found: list[NetworkCall] = []
         caches: list[CacheRange] = []
         before = -1
-        for item in self.calls:
-            if not low < item.position < high or item.function == "LL_ATON_LIB_UNUSED":
+        first = bisect_right(self.calls, low, key=lambda call: call.position)
+        for item in self.calls[first:]:
+            if item.position >= high:
+                break
+            if item.function == "LL_ATON_LIB_UNUSED":
                 continue
             if "_Cache_" in item.function:
                 caches.append(self.cache(item))
@@ -433,6 +479,19 @@ def _unique(tables: Iterator[NetworkBuffer]) -> tuple[NetworkBuffer, ...]:
     return tuple(seen.values())
 
 
+def _version(text: str) -> str:
+    """From the guard on the runtime's version, else from the compiler's description of itself."""
+    if guard := _GUARD.search(text):
+        return ".".join(guard.groups())
+    stated = _VERSION.search(text)
+    return (stated[1] or stated[2]) if stated else ""
+
+
+def is_network(content: bytes) -> bool:
+    """Whether a C file defines a table of epoch blocks."""
+    return any(f"static const {name} ".encode() in content for name in _BLOCKS)
+
+
 def read_network_c(content: bytes, file: str = "network.c") -> NetworkCode:
     """A generated ``network.c``.
 
@@ -446,10 +505,9 @@ def read_network_c(content: bytes, file: str = "network.c") -> NetworkCode:
     """
     text = _decoded(content, file)
     code = _Code(text, file)
-    items = [item for item in code.definitions if item.type == "EpochBlock_ItemTypeDef"]
+    items = [item for item in code.definitions if item.type in _BLOCKS]
     if not items:
         raise ModelError("CMP-004", path=file, reason="no table of epoch blocks")
-    version = _VERSION.search(text)
     inputs = code.table("LL_ATON_Input_Buffers_Info")
     outputs = code.table("LL_ATON_Output_Buffers_Info")
     inner = code.table("LL_ATON_Internal_Buffers_Info")
@@ -458,9 +516,9 @@ def read_network_c(content: bytes, file: str = "network.c") -> NetworkCode:
     blocks = [_block(code, record, kinds) for record in records if isinstance(record, Record)]
     header = re.search(r"#include\s+\"([^\"]*ecblobs[^\"]*)\"", text)
     return NetworkCode(
-        version=version[1] if version else "",
+        version=_version(text),
         options=tuple((match[1], match[2]) for match in _OPTION.finditer(text)),
-        pools=tuple(_pools(text)),
+        pools=code.pools,
         inputs=tuple(item for item in inputs if not item.parameter),
         outputs=tuple(item for item in outputs if not item.parameter),
         buffers=_unique(iter((*inputs, *outputs, *inner))),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from npuforge.aton.compiled import Buffer, Compiled, Kind, Step, Work
+from npuforge.aton.compiled import Buffer, CacheStep, Compiled, Kind, Step, Work
 from npuforge.aton.execute import memory_for
 from npuforge.aton.program import Epoch, Pattern, Unit
 from npuforge.aton.registers import PORTS, UNITS, kind_of
@@ -129,7 +129,8 @@ def _limits(epoch: Epoch) -> Iterator[Finding]:
         kind = kind_of(unit.page)
         if kind == "CONVACC":
             count, batch = unit["KFORMAT.NR"], unit["KFORMAT.BTCDEPTH"]
-            area = unit["KFORMAT.WIDTH"] * unit["KFORMAT.HEIGHT"] * count
+            across = max(1, unit["SAMPLE.HSTRD"])
+            area = -(-unit["KFORMAT.WIDTH"] // across) * unit["KFORMAT.HEIGHT"] * count
             yield from beyond(unit, "parallel kernels", count, _MAX_KERNELS)
             yield from beyond(unit, "rows of a kernel", unit["KFORMAT.HEIGHT"], 3)
             if unit["CTRL.DEEPMODE"]:
@@ -218,7 +219,7 @@ def _aliases(epoch: Epoch) -> Iterator[Finding]:
         for reader in readers:
             if (reader.page, unit.page) in loops:
                 continue
-            at = _overtaken(reader, unit)
+            at = _overtaken(reader, unit, epoch.spare(reader))
             if at is not None:
                 finding = _finding(
                     "ATC-009", epoch.number, unit.name, other=reader.name, address=hex(at)
@@ -250,10 +251,16 @@ def _when(pattern: Pattern, low: int, high: int, *, last: bool) -> NDArray[np.fl
     return out
 
 
-def _overtaken(reader: Unit, writer: Unit) -> int | None:
-    """First byte that is overwritten before the reader, in step with the writer, took it."""
+def _overtaken(reader: Unit, writer: Unit, spare: int) -> int | None:
+    """First byte that is overwritten before the reader, in step with the writer, took it.
+
+    Args:
+        reader: stream engine from memory.
+        writer: stream engine towards memory.
+        spare: bytes at the reader's end whose value does not matter.
+    """
     first, second = reader.pattern, writer.pattern
-    low, high = max(first.low, second.low), min(first.high, second.high) + 1
+    low, high = max(first.low, second.low), min(first.high - spare, second.high) + 1
     if low >= high:
         return None
     late = _when(first, low, high, last=True) > _when(second, low, high, last=False)
@@ -270,6 +277,8 @@ class _Owners:
         self.maps = {base: np.full(data.size, -1, np.int32) for base, data in memory.regions()}
         for image in network.images:
             self.put(image.address, image.end, 0)
+        for buffer in network.lacking:
+            self.put(buffer.address, buffer.end, 0)
         for buffer in network.inputs:
             self.put(buffer.address, buffer.end, 0)
 
@@ -306,12 +315,18 @@ class _Walk:
         for buffer in network.inputs:
             if self.memory.holds(buffer.address, buffer.end - 1):
                 self.memory.load(buffer.address, b"\0" * buffer.size)
+        for buffer in network.lacking:
+            if self.memory.holds(buffer.address, buffer.end - 1):
+                self.memory.mark(buffer.address, buffer.size)
         self.owners = _Owners(network, self.memory)
         self.by_epoch: dict[int, list[Buffer]] = {}
         for buffer in network.buffers:
             self.by_epoch.setdefault(0 if buffer.parameter else buffer.epoch, []).append(buffer)
 
     def findings(self) -> Iterator[Finding]:
+        if lacking := self.network.lacking:
+            finding = _finding("ATC-020", 0, lacking[0].name, count=len(lacking))
+            yield replace(finding, severity=Severity.WARNING)
         for step in self.network.steps:
             for epoch in step.epochs:
                 yield from self.hardware(epoch)
@@ -359,7 +374,9 @@ class _Walk:
             if not self.memory.holds(low, high - 1):
                 continue
             if self.network.buffers:
-                yield from self.owned(epoch, unit, _touched(pattern, low, high), low)
+                touched = _touched(pattern, low, high)
+                touched[touched.size - epoch.spare(unit) :] = False
+                yield from self.owned(epoch, unit, touched, low)
 
     def owned(
         self, epoch: Epoch, unit: Unit, touched: NDArray[np.bool_], low: int
@@ -367,7 +384,7 @@ class _Walk:
         high = low + touched.size
         if unit.is_writer:
             own = self.by_epoch.get(epoch.number, [])
-            outside = touched & ~_held(own, low, high)
+            outside = touched & ~_held([*own, *self.sliced(own, unit)], low, high)
             if own and outside.any():
                 at = low + int(outside.argmax())
                 yield _finding("ATC-015", epoch.number, unit.name, address=hex(at))
@@ -387,6 +404,22 @@ class _Walk:
                 at = low + int(loose.argmax())
                 yield _finding("ATC-016", epoch.number, unit.name, address=hex(at), other=owner)
         yield from self.mixed(epoch, unit, touched, owners, low)
+
+    def sliced(self, own: list[Buffer], unit: Unit) -> list[Buffer]:
+        """Buffers of other epochs that a writer fills a slice of, its own buffer being the slice.
+
+        Joining tensors channel by channel needs no epoch of its own: each part is written with the
+        pixel step of the whole.
+        """
+        pattern = unit.pattern
+        starts = {buffer.address for buffer in own}
+        if pattern.low not in starts or pattern.pixel <= pattern.depth * pattern.size:
+            return []
+        return [
+            b
+            for b in self.network.buffers
+            if not b.parameter and b.address <= pattern.low and pattern.high < b.end
+        ]
 
     def mixed(
         self,
@@ -452,73 +485,103 @@ def _spans(work: Work, *, write: bool) -> list[tuple[int, int]]:
 # The CPU's data cache
 
 
+def _line_masks(low: int, high: int) -> Iterator[tuple[int, int]]:
+    """Lines of a range, and which of their bytes are in it as a mask."""
+    for line in range(low // LINE * LINE, high, LINE):
+        first, last = max(low - line, 0), min(high - line, LINE)
+        yield line, (1 << last) - (1 << first)
+
+
 class _Cache:
-    """Lines of the data cache that may hold old or unwritten data, by address of the line."""
+    """Lines of the data cache, by address of the line."""
 
     def __init__(self) -> None:
-        self.clear: set[int] = set()  # surely not cached
-        self.stale: set[int] = set()  # cached, memory is newer
-        self.dirty: set[int] = set()  # cached, memory is older
+        self.held: set[int] = set()  # the CPU touched it and nothing invalidated it since
+        self.dirty: set[int] = set()  # held, the CPU wrote it and memory is older
+        self.stale: dict[int, int] = {}  # held: mask of bytes that are newer in memory
 
-    @staticmethod
-    def lines(low: int, high: int) -> range:
-        return range(low // LINE * LINE, high, LINE)
-
-    def maintain(self, step: Step, after: bool) -> None:
-        for item in step.after if after else step.before:
-            lines = set(self.lines(item.address, item.end))
-            if item.clean:
-                self.dirty -= lines
-            if item.invalidate:
-                self.dirty -= lines
-                self.stale -= lines
-                self.clear |= lines
+    def maintain(self, items: tuple[CacheStep, ...]) -> None:
+        for item in items:
+            for line, _ in _line_masks(item.address, item.end):
+                self.dirty.discard(line)
+                if item.invalidate:
+                    self.stale.pop(line, None)
+                    self.held.discard(line)
 
     def device_writes(self, low: int, high: int) -> set[int]:
-        lines = set(self.lines(low, high))
-        self.stale |= lines - self.clear
-        return lines & self.dirty
+        found = set()
+        for line, mask in _line_masks(low, high):
+            if line in self.held:
+                self.stale[line] = self.stale.get(line, 0) | mask
+            if line in self.dirty:
+                found.add(line)
+        return found
 
     def device_reads(self, low: int, high: int) -> set[int]:
-        return set(self.lines(low, high)) & self.dirty
+        return {line for line, _ in _line_masks(low, high) if line in self.dirty}
 
     def core_reads(self, low: int, high: int) -> set[int]:
-        lines = set(self.lines(low, high))
-        old = lines & self.stale
-        self.clear -= lines
+        old = set()
+        for line, mask in _line_masks(low, high):
+            self.held.add(line)
+            if self.stale.get(line, 0) & mask:
+                old.add(line)
         return old
 
+    def forget(self, lines: set[int]) -> None:
+        for line in lines:
+            self.stale.pop(line, None)
+
     def core_writes(self, low: int, high: int) -> None:
-        lines = set(self.lines(low, high))
-        self.dirty |= lines
-        self.clear -= lines
-        self.stale -= set(range(-(-low // LINE) * LINE, high - LINE + 1, LINE))
+        for line, mask in _line_masks(low, high):
+            self.held.add(line)
+            self.dirty.add(line)
+            if line in self.stale:
+                self.stale[line] &= ~mask
+
+
+_Span = tuple[str, int, int]
+
+
+def _device(step: Step, *, write: bool) -> list[_Span]:
+    """What the NPU's engines move in a step: by unit or operator, first and last byte."""
+    units = [
+        (unit.name, unit.pattern.low, unit.pattern.high + 1)
+        for epoch in step.epochs
+        for unit in filter(_sound, epoch.writers if write else epoch.readers)
+    ]
+    if step.kind is Kind.HYBRID:
+        units += [(w.node, *span) for w in step.work for span in _spans(w, write=write)]
+    return units
 
 
 def _caches(network: Compiled) -> Iterator[Finding]:
+    """Two inferences in a row: the second finds in the cache what the first left there."""
     if not network.caches:
         return
     cache = _Cache()
-    for step in network.steps:
-        cache.maintain(step, after=False)
-        for epoch in step.epochs:
-            for unit in filter(_sound, epoch.readers):
-                if lines := cache.device_reads(unit.pattern.low, unit.pattern.high + 1):
-                    yield _finding("ATC-018", epoch.number, unit.name, address=hex(min(lines)))
-                    cache.dirty -= lines
-            for unit in filter(_sound, epoch.writers):
-                if lines := cache.device_writes(unit.pattern.low, unit.pattern.high + 1):
-                    yield _finding("ATC-018", epoch.number, unit.name, address=hex(min(lines)))
-                    cache.dirty -= lines
+    for _ in range(2):
+        for step in network.steps:
+            yield from _cached(cache, step)
+
+
+def _cached(cache: _Cache, step: Step) -> Iterator[Finding]:
+    cache.maintain(step.before)
+    for write in (False, True):
+        for name, low, high in _device(step, write=write):
+            lines = cache.device_writes(low, high) if write else cache.device_reads(low, high)
+            if lines:
+                yield _finding("ATC-018", step.number, name, address=hex(min(lines)))
+                cache.dirty -= lines
+    if step.kind is Kind.SOFTWARE:
         for work in step.work:
             for low, high in _spans(work, write=False):
                 if lines := cache.core_reads(low, high):
                     yield _finding("ATC-019", step.number, work.node, address=hex(min(lines)))
-                    cache.stale -= lines
+                    cache.forget(lines)
             for low, high in _spans(work, write=True):
-                if step.kind is Kind.SOFTWARE or work.outputs:
-                    cache.core_writes(low, high)
-        cache.maintain(step, after=True)
+                cache.core_writes(low, high)
+    cache.maintain(step.after)
 
 
 def check_program(network: Compiled) -> tuple[Finding, ...]:

@@ -182,6 +182,16 @@ class Compiled:
     steps: tuple[Step, ...] = field(default=())
     caches: bool = True
 
+    @property
+    def lacking(self) -> tuple[Buffer, ...]:
+        """Constants that no image holds: the program cannot run without them."""
+        return tuple(
+            b
+            for b in self.buffers
+            if b.parameter
+            and not any(i.address <= b.address and b.end <= i.end for i in self.images)
+        )
+
     def written_in(self, epoch: int) -> tuple[Buffer, ...]:
         """Buffers a given epoch writes, parameters left out."""
         return tuple(b for b in self.buffers if b.epoch == epoch and not b.parameter)

@@ -40,6 +40,7 @@ def memory_spans(network: Compiled) -> list[tuple[int, int]]:
     """First and end address of every stretch of memory a run needs; neighbouring pools are one."""
     spans = [(region.address, region.end) for region in network.regions if region.size]
     spans += [(image.address, image.end + _SLACK) for image in network.images]
+    spans += [(buffer.address, buffer.end + _SLACK) for buffer in network.lacking]
     if not network.regions:
         spans += [(b.address, b.end) for b in network.buffers if b.size]
     joined: list[list[int]] = []
@@ -72,7 +73,8 @@ def _cut(network: Compiled, joined: list[list[int]]) -> list[tuple[int, int]]:
     for low, high in joined:
         inside = [r for r in network.regions if low <= r.address < high]
         if inside and not any(region.writable for region in inside):
-            ends = [image.end + _SLACK for image in network.images if low <= image.address < high]
+            held = [*network.images, *network.lacking]
+            ends = [item.end + _SLACK for item in held if low <= item.address < high]
             if not ends:
                 continue
             high = min(high, max(ends))
@@ -104,6 +106,9 @@ def run_program(
     Raises:
         ModelError: what the program does that hardware would not survive, by epoch and unit.
     """
+    if network.lacking and memory is None:
+        first = network.lacking[0]
+        raise ModelError("ATN-017", buffer=first.name, address=hex(first.address))
     space = memory_for(network) if memory is None else memory
     for buffer in network.inputs:
         if buffer.name not in inputs:

@@ -10,7 +10,7 @@ from typing import Any
 from npuforge.artefacts.c_values import Record, Symbol, Value, integers, reals, unwrapped
 from npuforge.artefacts.ec_blob import read_blob, relocated, relocations
 from npuforge.artefacts.fields import Fields, read_json
-from npuforge.artefacts.ihex import Segment, read_ihex
+from npuforge.artefacts.ihex import Segment
 from npuforge.artefacts.network_c import (
     USER_STEP,
     Block,
@@ -18,6 +18,7 @@ from npuforge.artefacts.network_c import (
     NetworkBuffer,
     NetworkCall,
     NetworkCode,
+    is_network,
     read_blobs,
     read_network_c,
 )
@@ -32,11 +33,11 @@ from npuforge.aton.compiled import (
     Work,
 )
 from npuforge.aton.descriptors import base_address, epoch_of
+from npuforge.aton.images import file_bytes, images_of
 from npuforge.aton.program import epochs_of
-from npuforge.errors import ModelError, UsageError
+from npuforge.errors import ModelError
 
 _TENSOR = re.compile(r"(.+?)\.(dim|stride|mem|format)\.(\w+)")
-_RAW = re.compile(r"atonbuf\.(\w+)\.(?:raw|bin)$")
 _MOVERS = {
     "LL_ATON_LIB_Concat": "Concat",
     "LL_ATON_LIB_DMA_Concat": "Concat",
@@ -45,7 +46,12 @@ _MOVERS = {
     "LL_ATON_LIB_DepthToSpace": "DepthToSpace",
     "LL_ATON_LIB_SpaceToDepth": "SpaceToDepth",
     "LL_ATON_LIB_DMA_Transpose": "Transpose",
+    "LL_ATON_LIB_Split": "Split",
+    "LL_ATON_LIB_DMA_Outputs_Slice_SplitLike": "Slice",
 }
+_HEADERS = ("Inc", "inc", "Include", "include")
+_FOLDERS = 2
+"""Folders above the code in which its header is looked for."""
 ON_CHIP = (0x34000000, 1 << 22)
 """Where the chip's own RAM lies (secure alias) and its bytes."""
 EXTERNAL = (0x90000000, 1 << 25)
@@ -68,7 +74,7 @@ def load_compiled(path: Path, weights: Sequence[Path] = ()) -> Compiled:
     if path.is_dir():
         if (path / "network.json").is_file():
             return _from_json(path)
-        sources = [item for item in sorted(path.glob("*.c")) if _is_network(item)]
+        sources = [item for item in sorted(path.glob("*.c")) if is_network(file_bytes(item))]
         if len(sources) != 1:
             names = ", ".join(item.name for item in sources) or "no network code"
             raise ModelError("CMP-004", path=path, reason=names)
@@ -80,35 +86,21 @@ def load_compiled(path: Path, weights: Sequence[Path] = ()) -> Compiled:
     return Compiled(path.name, "", "", (), (), (), (), (), (step,), caches=False)
 
 
-def file_bytes(path: Path) -> bytes:
-    """What is in a file of a compiled network. Raises ATN-009."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError("ATN-009", path=path, reason=error.strerror or str(error)) from None
-
-
-def _is_network(path: Path) -> bool:
-    return b"EpochBlock_ItemTypeDef" in file_bytes(path)
-
-
 # Generated C
 
 
 def _from_code(path: Path, weights: Sequence[Path]) -> Compiled:
     code = read_network_c(file_bytes(path), path.name)
     blobs: dict[str, bytes] = {}
-    if code.header:
-        header = path.parent / Path(code.header).name
-        if header.is_file():
-            blobs = read_blobs(file_bytes(header), header.name)
-    images = _images(path, code, weights)
+    if code.header and (header := _beside(path, Path(code.header).name)):
+        blobs = read_blobs(file_bytes(header), header.name)
+    images = images_of(path, code, weights)
 
     def peek(address: int, size: int) -> bytes:
         for image in images:
             if image.address <= address and address + size <= image.end:
                 return image.data[address - image.address : address - image.address + size]
-        return b""
+        return b"" if images else bytes(size)
 
     buffers = tuple(_buffer(item) for item in code.buffers)
     steps = tuple(_step(code, block, blobs, peek, path.name) for block in code.blocks)
@@ -133,29 +125,14 @@ def _from_code(path: Path, weights: Sequence[Path]) -> Compiled:
     )
 
 
-def _images(path: Path, code: NetworkCode, given: Sequence[Path]) -> tuple[Segment, ...]:
-    found = list(given)
-    if not found:
-        near = sorted(item for item in path.parent.iterdir() if item.is_file())
-        stem = path.stem
-        raw = [item for item in near if _RAW.search(item.name)]
-        own = [item for item in raw if item.name.startswith(f"{stem}_")]
-        hexes = [item for item in near if item.suffix == ".hex"]
-        found = own or [item for item in hexes if item.name.startswith(f"{stem}_")] or raw or hexes
-    images: list[Segment] = []
-    pools = {pool.file: pool.address for pool in code.pools if not pool.virtual}
-    constant = [pool.address for pool in code.pools if not pool.writable]
-    for item in found:
-        if item.suffix == ".hex":
-            images.extend(read_ihex(file_bytes(item), item.name))
-            continue
-        match = _RAW.search(item.name)
-        address = pools.get(match[1]) if match else (constant[0] if len(constant) == 1 else None)
-        if address is None:
-            raise ModelError("CMP-004", path=item, reason="no pool of the code has that name")
-        if data := file_bytes(item):
-            images.append(Segment(address, data))
-    return tuple(images)
+def _beside(path: Path, name: str) -> Path | None:
+    """A header of a source file: in its folder, or where projects keep theirs."""
+    folder = path.resolve().parent
+    for place in (folder, *list(folder.parents)[:_FOLDERS]):
+        for inner in (".", *_HEADERS):
+            if (place / inner / name).is_file():
+                return place / inner / name
+    return None
 
 
 def _buffer(item: NetworkBuffer) -> Buffer:
@@ -195,12 +172,7 @@ def _step(
                 f"blob {block.blob} of epoch {block.epoch} is not in {code.header or 'a header'}"
             )
             raise ModelError("CMP-004", path=file, reason=reason)
-        bases = {
-            item.symbol: address
-            for item in relocations(data)
-            for name, address in code.users
-            if item.symbol in name
-        }
+        bases = {item.symbol: _base(code, item.symbol) for item in relocations(data)}
         epochs = epochs_of(read_blob(relocated(data, bases)))
         return Step(Kind.HARDWARE, block.epoch, block.blob, epochs, (), before, after)
     epoch = epoch_of(block, peek)
@@ -214,6 +186,14 @@ def _step(
     name = block.kinds[0][1] if block.kinds else ""
     kind = Kind.HYBRID if hybrid else Kind.SOFTWARE
     return Step(kind, block.epoch, name, (), work, before, after)
+
+
+def _base(code: NetworkCode, symbol: str) -> int:
+    """What a blob's symbol stands for: a buffer of the application's, or a pool linked in."""
+    for name, address in code.users:
+        if name.startswith(f"_mem_pool_{symbol}_"):
+            return address
+    return next((pool.address for pool in code.pools if pool.file == symbol), 0)
 
 
 def _worked(block: Block) -> list[NetworkCall]:
@@ -258,7 +238,9 @@ def _listed(value: Value) -> tuple[Buffer, ...]:
     """Buffers of a descriptor table in an argument."""
     found = []
     for record in value if isinstance(value, tuple) else (value,):
-        if not isinstance(record, Record) or record.text("name") in ("", "NULL"):
+        if not isinstance(record, Record) or record.text("name") == "NULL":
+            continue
+        if record.get("addr_base") is None:
             continue
         start, end = record.integer("offset_start"), record.integer("offset_end")
         found.append(
@@ -268,7 +250,7 @@ def _listed(value: Value) -> tuple[Buffer, ...]:
                 size=end - start,
                 epoch=record.integer("epoch"),
                 batch=record.integer("batch", 1),
-                memory_shape=integers(record.get("mem_shape")),
+                memory_shape=integers(record.get("mem_shape") or record.get("shape")),
                 channel=record.text("chpos").removeprefix("CHPos_"),
                 bits=record.integer("nbits", 8),
                 unsigned=bool(record.integer("Qunsigned")),

@@ -224,6 +224,27 @@ class Epoch:
             if kind_of(page) == "STRENG" and not unit.is_writer
         )
 
+    def spare(self, engine: Unit) -> int:
+        """Bytes at the end of a frame that a reader takes only to fill its last element.
+
+        A deep convolution takes three channels an element: the bytes of a pixel (raster) or of a
+        frame (raw) need not be a multiple of three.
+        """
+        if engine.is_writer or engine.element_bytes != 3:
+            return 0
+        for (page, port), route in self.routes.items():
+            unit = self.units.get(page)
+            if unit is None or port != 0 or engine.page not in route.sources:
+                continue
+            if kind_of(page) == "CONVACC" and unit["CTRL.DEEPMODE"]:
+                raw = bool(engine["CTRL.RAW"])
+                held = engine.frame_elements if raw else engine["DEPTH.SIZE"]
+                used = unit["KFORMAT.BTCDEPTH"]
+                if raw:
+                    used = unit["FFORMAT.WIDTH"] * unit["FFORMAT.HEIGHT"]
+                return max(0, 3 * held - used) if 3 * held - used < 3 else 0
+        return 0
+
     def source(self, page: int, port: int) -> Unit | None:
         """The enabled unit a switch destination listens to; None when nothing is routed to it."""
         route = self.routes.get((page, port))

@@ -144,7 +144,8 @@ class _Run:
         if kind == "STRENG":
             if unit.is_writer:
                 raise self.fail(page, "a unit listens to an engine that writes memory")
-            out = Result(read_stream(self.memory, number, unit, check=self.check))
+            spare = self.epoch.spare(unit)
+            out = Result(read_stream(self.memory, number, unit, check=self.check, spare=spare))
             self.moved(unit, write=False)
         elif kind == "CONVACC":
             self.convolve(page)

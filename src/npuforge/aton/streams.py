@@ -118,8 +118,21 @@ def pattern_of(epoch: int, unit: Unit) -> Pattern:
     return unit.pattern
 
 
-def read_stream(memory: Memory, epoch: int, unit: Unit, *, check: bool = True) -> Stream:
-    """What a reading engine delivers. Raises ATN-006, ATN-008; ATN-011 for never-written bytes."""
+def read_stream(
+    memory: Memory, epoch: int, unit: Unit, *, check: bool = True, spare: int = 0
+) -> Stream:
+    """What a reading engine delivers.
+
+    Args:
+        memory: to read.
+        epoch: for messages.
+        unit: the engine.
+        check: refuse bytes that nothing has written.
+        spare: bytes at the very end that nothing needs to have written.
+
+    Raises:
+        ModelError: ATN-006, ATN-008; ATN-011 for never-written bytes.
+    """
     pattern = pattern_of(epoch, unit)
     base, data = memory.region(epoch, unit.name, pattern.low, pattern.high)
     starts = pattern.starts - base
@@ -132,9 +145,12 @@ def read_stream(memory: Memory, epoch: int, unit: Unit, *, check: bool = True) -
             index = None
     out = np.empty((len(starts), pattern.elements), np.int32)
     sign = bool(unit["CTRL.LSBMODE"] and unit["CTRL.SIGNEXT"])
-    missing = aton_gather(
-        data, memory.written(base), starts, pattern.shape(sign), check, out.reshape(-1)
-    )
+    held = memory.written(base)
+    end = pattern.high + 1 - base
+    before = held[end - spare : end].copy()
+    held[end - spare : end] = 1
+    missing = aton_gather(data, held, starts, pattern.shape(sign), check, out.reshape(-1))
+    held[end - spare : end] = before
     if missing >= 0:
         raise ModelError("ATN-011", epoch=epoch, unit=unit.name, address=hex(base + missing))
     return Stream(out, index)
