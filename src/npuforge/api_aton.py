@@ -13,7 +13,8 @@ from npuforge.aton import assemble, disassemble
 from npuforge.aton.check import check_program
 from npuforge.aton.diff import diff_programs
 from npuforge.aton.execute import run_program
-from npuforge.aton.load import file_bytes, load_compiled
+from npuforge.aton.images import file_bytes
+from npuforge.aton.load import load_compiled
 from npuforge.boards import CosimBoard, build_project, find_toolchain
 from npuforge.boards.shared_memory import address_map
 from npuforge.errors import UsageError

@@ -73,8 +73,9 @@ def _cut(network: Compiled, joined: list[list[int]]) -> list[tuple[int, int]]:
     for low, high in joined:
         inside = [r for r in network.regions if low <= r.address < high]
         if inside and not any(region.writable for region in inside):
-            held = [*network.images, *network.lacking]
-            ends = [item.end + _SLACK for item in held if low <= item.address < high]
+            held = [(image.address, image.end) for image in network.images]
+            held += [(buffer.address, buffer.end) for buffer in network.lacking]
+            ends = [end + _SLACK for address, end in held if low <= address < high]
             if not ends:
                 continue
             high = min(high, max(ends))
