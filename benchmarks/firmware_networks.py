@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from common import arguments, model_files, report
 
-from npuforge.boards import HostBoard, build_project, find_toolchain
+from npuforge.boards import HostBoard, build_project, find_toolchain, write_sources
 from npuforge.boards.toolchain import run_tool
 from npuforge.firmware import KnownAnswer, Network, identifier, project_files
 from npuforge.firmware.project import SMALL_SOURCES
@@ -61,9 +61,7 @@ def main() -> None:
     tools = find_toolchain()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for path, content in project_files(networks, answers, machine, "networks").items():
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_bytes(content)
+        write_sources(folder, project_files(networks, answers, machine, "networks"))
         begin = time.perf_counter()
         build_project(folder, folder / "build", tools)
         built = time.perf_counter() - begin

@@ -25,6 +25,7 @@ from npuforge.boards import (
     build_project,
     find_toolchain,
     missing_tools,
+    write_sources,
 )
 from npuforge.boards.virtual_board import FaultResult, StressResult, VirtualBoard
 from npuforge.cost import NpuCost, npu_cost
@@ -561,10 +562,7 @@ def write_project(
     folder: Path, model: PlannedModel, inputs: ValidationInputs, board: Target
 ) -> None:
     """Write the firmware project of a model for the machine that can run it here."""
-    for name, content in _project(model, inputs.samples[-1], board).items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+    write_sources(folder, _project(model, inputs.samples[-1], board))
 
 
 def emulated_check(

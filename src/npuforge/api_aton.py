@@ -15,10 +15,9 @@ from npuforge.aton.diff import diff_programs
 from npuforge.aton.execute import run_program
 from npuforge.aton.images import file_bytes
 from npuforge.aton.load import load_compiled
-from npuforge.boards import CosimBoard, build_project, find_toolchain
-from npuforge.boards.shared_memory import address_map
+from npuforge.boards import find_toolchain
 from npuforge.errors import UsageError
-from npuforge.firmware.aton_program import program_code, program_files
+from npuforge.firmware.aton_program import build_cosim
 from npuforge.importers import load_model
 from npuforge.report import check_writable, write_file
 from npuforge.report.program import (
@@ -30,7 +29,6 @@ from npuforge.report.program import (
     trace_document,
 )
 from npuforge.report.run import save_arrays
-from npuforge.targets import load_target
 from npuforge.validate.program import buffer_arrays, compare_with_model, program_inputs
 
 PathLike = str | os.PathLike[str]
@@ -123,15 +121,7 @@ def aton_cosimulate(
     data = program_inputs(network, [Path(item) for item in inputs], seed)
     tools = find_toolchain()
     with tempfile.TemporaryDirectory(prefix="npuforge-") as temporary:
-        folder = Path(temporary if build is None else build)
-        places = address_map(network)
-        code = program_code(network, places)
-        for name, content in program_files(code, load_target("mps3-an547")).items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            write_file(folder / name, content)
-        build_project(folder, folder / "build", tools)
-        image = folder / "build" / "program.elf"
-        board = CosimBoard(network, places, image, code.number, code.captures, tools)
+        board = build_cosim(network, Path(temporary if build is None else build), tools)
         run = board.run(data)
     return cosim_document(network, board.name, run, run_program(network, data, capture=True))
 

@@ -19,12 +19,11 @@ from npuforge.artefacts.ihex import Segment
 from npuforge.aton.compiled import Buffer, Compiled, Kind, Operand, Region, Step, Work
 from npuforge.aton.execute import run_program
 from npuforge.aton.load import load_compiled
-from npuforge.boards import CosimBoard, build_project, find_toolchain, missing_tools
+from npuforge.boards import CosimBoard, find_toolchain, missing_tools
 from npuforge.boards.shared_memory import AddressMap, Window, address_map
 from npuforge.cli.main import app
 from npuforge.errors import ModelError, ToolError
-from npuforge.firmware.aton_program import program_code, program_files
-from npuforge.targets import load_target
+from npuforge.firmware.aton_program import build_cosim, program_code
 
 needs_emulator = pytest.mark.skipif(
     bool(missing_tools()), reason=f"not on the PATH: {', '.join(missing_tools())}"
@@ -93,15 +92,7 @@ class Bench:
 
 
 def built(network: Compiled, folder: Path) -> CosimBoard:
-    places = address_map(network)
-    code = program_code(network, places)
-    for name, content in program_files(code, load_target("mps3-an547")).items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    tools = find_toolchain()
-    build_project(folder, folder / "build", tools)
-    image = folder / "build" / "program.elf"
-    return CosimBoard(network, places, image, code.number, code.captures, tools)
+    return build_cosim(network, folder, find_toolchain())
 
 
 def every_operator() -> Bench:

@@ -21,6 +21,7 @@ from npuforge.boards import (
     find_toolchain,
     missing_tools,
     toolchain,
+    write_sources,
 )
 from npuforge.errors import ToolError
 from npuforge.firmware import KnownAnswer, Network, capture_order, identifier, project_files
@@ -110,9 +111,7 @@ def test_emulated_equals_host(name: str, example: Callable[[str], Path], tmp_pat
     answer = KnownAnswer(samples[0], host.run(samples[0]).outputs)
     folder = tmp_path / "Prüfung 测试"
     machine = load_target("mps3-an547")
-    for path, content in project_files([network], [answer], machine, name).items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(content)
+    write_sources(folder, project_files([network], [answer], machine, name))
     tools = find_toolchain()
     build_project(folder, folder / "build", tools)
     order = capture_order(network.schedule)
@@ -189,9 +188,7 @@ def test_streaming_network_in_the_emulator(tmp_path: Path) -> None:
     samples = [random_inputs(graph, rng) for _ in range(6)]
     answer = KnownAnswer(samples[0], host.run(samples[0]).outputs)
     machine = load_target("mps3-an547")
-    for path, content in project_files([network], [answer], machine, "streaming").items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_bytes(content)
+    write_sources(tmp_path, project_files([network], [answer], machine, "streaming"))
     tools = find_toolchain()
     build_project(tmp_path, tmp_path / "build", tools)
     order = capture_order(network.schedule)
@@ -221,9 +218,7 @@ def test_build_errors_are_shown(tmp_path: Path) -> None:
     files = project_files(
         [network], [KnownAnswer(sample, {"y": sample["x*/in"]})], load_target("mps3-an547"), "bad"
     )
-    for path, content in files.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_bytes(content)
+    write_sources(tmp_path, files)
     (tmp_path / "app" / "validate.c").write_text("int main(void) { return oops; }\n")
     with pytest.raises(ToolError) as caught:
         build_project(tmp_path, tmp_path / "build", find_toolchain())

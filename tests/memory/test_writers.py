@@ -14,7 +14,7 @@ import pytest
 from npuforge import api
 from npuforge.artefacts.elf import read_elf
 from npuforge.artefacts.linker_script import read_linker_script
-from npuforge.boards import HostBoard, missing_tools
+from npuforge.boards import HostBoard, missing_tools, write_sources
 from npuforge.errors import PlanError
 from npuforge.explore.system import load_models, plan_description
 from npuforge.firmware import KnownAnswer, Network, project_files
@@ -178,9 +178,7 @@ def test_firmware_links(target: str, boot: str, arenas: list[str], tmp_path: Pat
     wanted = {name: data for name, data in files.items() if name.startswith(("network", "runtime"))}
     wanted |= dict(layout_files(layout))
     wanted |= {"startup.c": STARTUP.encode(), "main.c": main.encode()}
-    for name, data in wanted.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(data)
+    write_sources(tmp_path, wanted)
     sources = [name for name in wanted if name.endswith((".c", ".S"))]
     subprocess.run(
         ["arm-none-eabi-gcc", *FLAGS, "-Inetwork", "-Iruntime/include", "-I.", "-Wa,-Inetwork",

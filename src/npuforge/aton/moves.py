@@ -19,6 +19,32 @@ def refuse(epoch: int, work: Work, reason: str) -> ModelError:
     return ModelError("ATN-013", epoch=epoch, node=work.node, kind=work.kind, reason=reason)
 
 
+def operand_of(epoch: int, work: Work, role: str) -> Operand:
+    """A tensor of an operator by role. Raises ATN-013 when it has none."""
+    found = work.operands.get(role)
+    if found is None:
+        raise refuse(epoch, work, f"no operand {role}")
+    return found
+
+
+def extent_of(epoch: int, work: Work, item: Operand, size: int) -> int:
+    """Bytes from the first to behind the last element of a tensor with elements of `size` bytes.
+
+    Raises:
+        ModelError: ATN-013 a shape or strides no tensor can have.
+    """
+    if min(item.shape) < 1 or min(item.strides) < 0:
+        raise refuse(epoch, work, f"shape {item.shape}, strides {item.strides}")
+    return size + sum((n - 1) * step for n, step in zip(item.shape, item.strides, strict=True))
+
+
+def tensor_of(epoch: int, work: Work, role: str) -> Operand:
+    """A tensor of an operator by role, its shape and strides checked. Raises ATN-013."""
+    found = operand_of(epoch, work, role)
+    extent_of(epoch, work, found, 1)
+    return found
+
+
 @dataclass(frozen=True)
 class Move:
     """A copy of elements between two strided arrays of five axes.
@@ -119,22 +145,13 @@ def _concat(epoch: int, work: Work) -> tuple[Move, ...]:
     return tuple(moves)
 
 
-def _operand(epoch: int, work: Work, role: str) -> Operand:
-    found = work.operands.get(role)
-    if found is None:
-        raise refuse(epoch, work, f"no operand {role}")
-    if min(found.shape) < 1 or min(found.strides) < 0:
-        raise refuse(epoch, work, f"shape {found.shape}, strides {found.strides}")
-    return found
-
-
 def _transpose(epoch: int, work: Work) -> tuple[Move, ...]:
     order = work.options.get("permutation", ())
     given = work.options.get("bytes", 1)
     size = int(given) if isinstance(given, int | float) else 0
     if not isinstance(order, tuple) or sorted(order) != [0, 1, 2, 3] or size not in (1, 2, 4):
         raise refuse(epoch, work, f"permutation {order}, {size} bytes")
-    source, target = _operand(epoch, work, "input"), _operand(epoch, work, "output")
+    source, target = tensor_of(epoch, work, "input"), tensor_of(epoch, work, "output")
     shape = tuple(source.shape[i] for i in order)
     if shape != target.shape:
         raise refuse(epoch, work, f"{shape} for {target.shape}")

@@ -7,20 +7,22 @@ real-valued definition, rounded once, within one step of the reference (evidence
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from npuforge.aton.compiled import Operand, Work
-from npuforge.aton.moves import MOVERS, moves_of, refuse
+from npuforge.aton.moves import MOVERS, extent_of, moves_of, operand_of, refuse
 from npuforge.aton.streams import Memory
 from npuforge.errors import ModelError
 from npuforge.graph import CoordinateMode
 from npuforge.numerics.neural_art.pointwise import Taps, interpolated, resize_coordinates, taps
 
 Reals = NDArray[np.float64]
+Kernel = TypeVar("Kernel")
 
 
 class _Bench:
@@ -30,24 +32,28 @@ class _Bench:
         self.memory, self.epoch, self.work, self.check = memory, epoch, work, check
 
     def operand(self, role: str) -> Operand:
-        found = self.work.operands.get(role)
-        if found is None:
-            raise refuse(self.epoch, self.work, f"no operand {role}")
-        return found
+        return operand_of(self.epoch, self.work, role)
 
     def span(self, item: Operand, size: int) -> int:
-        if min(item.shape) < 1 or min(item.strides) < 0:
-            raise refuse(self.epoch, self.work, f"shape {item.shape}, strides {item.strides}")
-        reach = sum((n - 1) * step for n, step in zip(item.shape, item.strides, strict=True))
-        return reach + size
+        return extent_of(self.epoch, self.work, item, size)
 
     def view(self, item: Operand, kind: np.dtype[np.generic]) -> NDArray[np.generic]:
         """Elements of an operand as they lie in memory, writable."""
-        size = kind.itemsize
-        last = item.address + self.span(item, size) - 1
-        base, data = self.memory.region(self.epoch, self.work.node, item.address, last)
-        flat = data[item.address - base : last + 1 - base]
-        return as_strided(np.frombuffer(flat, np.uint8)[:size].view(kind), item.shape, item.strides)
+        span = self.span(item, kind.itemsize)
+        return self.strided(item.address, span, kind, item.shape, item.strides)
+
+    def strided(
+        self,
+        address: int,
+        span: int,
+        kind: np.dtype[np.generic],
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+    ) -> NDArray[np.generic]:
+        """Bytes of memory as a strided array, writable."""
+        base, data = self.memory.region(self.epoch, self.work.node, address, address + span - 1)
+        flat = data[address - base : address - base + span]
+        return as_strided(flat[: kind.itemsize].view(kind), shape, strides)
 
     def kind_of(self, item: Operand, real: bool) -> np.dtype[np.generic]:
         if real:
@@ -245,8 +251,13 @@ _CURVES: dict[str, Callable[[Reals, float, float], Reals]] = {
 }
 
 
+def curve_of(work: Work) -> str:
+    """Name of the function an operator applies to each value."""
+    return str(work.options.get("type", work.options.get("general.type", "")))
+
+
 def _curve(bench: _Bench) -> None:
-    kind = str(bench.work.options.get("type", bench.work.options.get("general.type", "")))
+    kind = curve_of(bench.work)
     if kind not in _CURVES or "is" in bench.work.operands:
         raise refuse(bench.epoch, bench.work, kind)
     x = bench.read("input", real=True)
@@ -258,18 +269,25 @@ def _move(bench: _Bench) -> None:
     for move in moves_of(bench.epoch, bench.work):
         bench.checked(move.source, move.source_reach)
         kind = np.dtype(f"<u{move.size}")
-        ends = []
-        for address, reach, strides in (
-            (move.source, move.source_reach, move.source_strides),
-            (move.target, move.target_reach, move.target_strides),
-        ):
-            base, data = bench.memory.region(
-                bench.epoch, bench.work.node, address, address + reach - 1
-            )
-            flat = data[address - base : address - base + reach]
-            ends.append(as_strided(flat[: move.size].view(kind), move.dims, strides))
+        ends = (
+            bench.strided(move.source, move.source_reach, kind, move.dims, move.source_strides),
+            bench.strided(move.target, move.target_reach, kind, move.dims, move.target_strides),
+        )
         ends[1][...] = ends[0].copy()
         bench.memory.mark(move.target, move.target_reach)
+
+
+def kernel_of(epoch: int, work: Work, kernels: Mapping[str, Kernel]) -> Kernel:
+    """The entry for an operator by its kind; functions of each value share one.
+
+    Raises:
+        ModelError: ATN-013 an operator that is not modelled.
+    """
+    curve = str(work.options.get("function", "")).endswith("_activ")
+    found = kernels.get(work.kind, kernels["HardSigmoid"] if curve else None)
+    if found is None:
+        raise refuse(epoch, work, "unknown operator")
+    return found
 
 
 _KERNELS: dict[str, Callable[[_Bench], None]] = {
@@ -291,9 +309,4 @@ def run_work(work: Work, memory: Memory, epoch: int, *, check: bool = True) -> N
             ATN-008 an address outside memory.
     """
     bench = _Bench(memory, epoch, work, check)
-    kernel = _KERNELS.get(work.kind)
-    if kernel is None and str(work.options.get("function", "")).endswith("_activ"):
-        kernel = _curve
-    if kernel is None:
-        raise refuse(epoch, work, "unknown operator")
-    kernel(bench)
+    kernel_of(epoch, work, _KERNELS)(bench)

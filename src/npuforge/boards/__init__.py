@@ -3,7 +3,13 @@
 from npuforge.boards.cosim import CosimBoard, CosimRun
 from npuforge.boards.host import HostBoard, RunResult, placed_steps
 from npuforge.boards.qemu import QemuBoard
-from npuforge.boards.toolchain import Toolchain, build_project, find_toolchain, missing_tools
+from npuforge.boards.toolchain import (
+    Toolchain,
+    build_project,
+    find_toolchain,
+    missing_tools,
+    write_sources,
+)
 
 __all__ = [
     "CosimBoard",
@@ -16,4 +22,5 @@ __all__ = [
     "find_toolchain",
     "missing_tools",
     "placed_steps",
+    "write_sources",
 ]

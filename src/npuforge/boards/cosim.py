@@ -23,7 +23,7 @@ from npuforge.aton.compiled import Buffer, Compiled, Kind
 from npuforge.aton.execute import memory_for
 from npuforge.aton.simulate import EpochRun, run_epoch
 from npuforge.aton.streams import Memory
-from npuforge.boards.qemu import EXIT_FAULT, machine_command
+from npuforge.boards.qemu import check_exit, machine_command
 from npuforge.boards.shared_memory import DDR_BASE, DDR_BYTES, MAILBOX_BYTES, AddressMap
 from npuforge.boards.toolchain import Toolchain
 from npuforge.errors import NpuforgeError, ToolError
@@ -145,11 +145,8 @@ class CosimBoard:
             finally:
                 process.kill()
                 process.wait()
-        if process.returncode != 0:
-            detail = log.read_text("utf-8", "replace").strip()
-            code = "BRD-010" if process.returncode == EXIT_FAULT else "BRD-011"
-            image = self._image.name
-            raise ToolError(code, image=image, code=process.returncode, detail=detail)
+        said = log.read_text("utf-8", "replace").strip()
+        check_exit(self._image.name, process.returncode, said)
         return runs
 
     def _hand_over(self, words: NDArray[np.uint32], memory: Memory) -> tuple[EpochRun, ...]:

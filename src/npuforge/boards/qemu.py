@@ -22,8 +22,7 @@ from npuforge.numerics import check_input
 
 _MAGIC = 0x4E464956
 _OUTPUTS, _CAPTURE, _COUNT = 0, 1, 2
-EXIT_FAULT = 99
-"""Exit code of an image that ended in a processor fault."""
+_EXIT_FAULT = 99
 # one instruction advances virtual time by 32 ns and SysTick counts at 32 MHz
 _ICOUNT_SHIFT = 5
 _TICKS_PER_INSTRUCTION = 32e-9 * 32e6
@@ -46,6 +45,14 @@ def machine_command(tools: Toolchain, image: Path, machine: str = "mps3-an547") 
         "-kernel",
         str(image.resolve()),
     ]
+
+
+def check_exit(image: str, code: int, output: str) -> None:
+    """Raise ToolError BRD-010 for a processor fault and BRD-011 for any other exit code but 0."""
+    if code == _EXIT_FAULT:
+        raise ToolError("BRD-010", image=image, detail=output)
+    if code != 0:
+        raise ToolError("BRD-011", image=image, code=code, detail=output)
 
 
 class QemuBoard:
@@ -166,8 +173,5 @@ class QemuBoard:
         seconds = 60 + samples * self._schedule.macs / 5e6
         result = run_tool(command, seconds, folder)
         output = (result.stdout + result.stderr).strip()
-        if result.returncode == EXIT_FAULT:
-            raise ToolError("BRD-010", image=image, detail=output)
-        if result.returncode != 0:
-            raise ToolError("BRD-011", image=image, code=result.returncode, detail=output)
+        check_exit(image, result.returncode, output)
         return output

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,6 +93,14 @@ def run_tool(
 
 def _text(output: str | bytes | None) -> str | None:
     return output.decode("utf-8", "replace") if isinstance(output, bytes) else output
+
+
+def write_sources(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write the files of a generated project by relative path, folders included."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
 
 
 def build_project(folder: Path, build: Path, tools: Toolchain) -> None:

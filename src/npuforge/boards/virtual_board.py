@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from npuforge.boards.toolchain import BUILD_SECONDS, run_tool
+from npuforge.boards.toolchain import BUILD_SECONDS, run_tool, write_sources
 from npuforge.errors import ToolError
 
 _SOURCES = Path(__file__).parent / "virtual"
@@ -82,10 +82,8 @@ class VirtualBoard:
         gcc = shutil.which("gcc")
         if gcc is None:
             raise ToolError("BRD-001", tools="gcc", packages="gcc")
-        for name, content in files.items():
-            if name.startswith(("network/", "runtime/")):
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                (folder / name).write_bytes(content)
+        parts = ("network/", "runtime/")
+        write_sources(folder, {n: data for n, data in files.items() if n.startswith(parts)})
         sources = [*(folder / "network").glob("*.[cS]"), *(folder / "runtime/src").glob("*.c")]
         sources += sorted(_SOURCES.glob("*.c"))
         self._program = folder / "stress"

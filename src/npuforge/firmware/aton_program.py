@@ -5,19 +5,28 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
 from npuforge.aton.compiled import CacheStep, Compiled, Kind, Operand, Step, Work
 from npuforge.aton.execute import memory_for
-from npuforge.aton.moves import MOVERS, moves_of, refuse
-from npuforge.aton.software import listed, option, resize_taps, softmax_axis
+from npuforge.aton.moves import MOVERS, extent_of, moves_of, refuse, tensor_of
+from npuforge.aton.software import (
+    curve_of,
+    kernel_of,
+    listed,
+    option,
+    resize_taps,
+    softmax_axis,
+)
 from npuforge.aton.streams import Memory
-from npuforge.boards.shared_memory import AddressMap
+from npuforge.boards import CosimBoard, Toolchain, build_project, write_sources
+from npuforge.boards.shared_memory import AddressMap, address_map
 from npuforge.firmware.names import comment, float_literal, int_literal
 from npuforge.firmware.project import runtime_folder, template_files
 from npuforge.memory.linker import linker_script
-from npuforge.targets import Target
+from npuforge.targets import Target, load_target
 
 CURVES = {
     "LL_SW_HARDSIGMOID": "HARD_SIGMOID",
@@ -71,12 +80,10 @@ class _Operator:
         self.writer, self.epoch, self.work = writer, epoch, work
 
     def operand(self, role: str) -> Operand:
-        found = self.work.operands.get(role)
-        if found is None:
-            raise refuse(self.epoch, self.work, f"no operand {role}")
-        if min(found.shape) < 1 or min(found.strides) < 0:
-            raise refuse(self.epoch, self.work, f"shape {found.shape}, strides {found.strides}")
-        return found
+        return tensor_of(self.epoch, self.work, role)
+
+    def end(self, item: Operand, size: int) -> int:
+        return item.address + extent_of(self.epoch, self.work, item, size)
 
     def constants(self, role: str, kind: str) -> list[float]:
         """Numbers of a constant operand; they must be in the weight image."""
@@ -94,7 +101,7 @@ class _Operator:
     def tensor(self, role: str, *, real: bool) -> str:
         item = self.operand(role)
         size = 4 if real else 1
-        address = self.writer.places.guest(item.address, span(item, size))
+        address = self.writer.places.guest(item.address, self.end(item, size) - item.address)
         kind = "FLOAT32" if real else "INT8" if item.signed else "UINT8"
         dims = ", ".join(f"{n}u" for n in item.shape)
         strides = ", ".join(f"{n}u" for n in item.strides)
@@ -111,21 +118,15 @@ class _Operator:
         x, y = self.operand("input"), self.operand("output")
         if shapes and x.shape != y.shape:
             raise refuse(self.epoch, self.work, f"{x.shape} for {y.shape}")
-        low, high = x.address, x.address + span(x, 4 if real_in else 1)
+        high, last = self.end(x, 4 if real_in else 1), self.end(y, 4 if real_out else 1)
         in_place = x.address == y.address and real_in == real_out and x.strides == y.strides
-        apart = y.address >= high or y.address + span(y, 4 if real_out else 1) <= low
+        apart = y.address >= high or last <= x.address
         if not (apart or (in_place and shapes)):
             raise refuse(self.epoch, self.work, "input and output overlap")
         ends = self.tensor("input", real=real_in), self.tensor("output", real=real_out)
         from_scale = self.scale("is", "izp") if not real_in else "{0.0f, 0}"
         to_scale = self.scale("os", "ozp") if not real_out else "{0.0f, 0}"
         return f"{{{ends[0]}, {ends[1]}, {from_scale}, {to_scale}}}"
-
-
-def span(item: Operand, size: int) -> int:
-    """Bytes from the first to behind the last element of a tensor."""
-    reach = sum((n - 1) * step for n, step in zip(item.shape, item.strides, strict=True))
-    return reach + size
 
 
 def _dequantise(op: _Operator) -> tuple[str, str, str]:
@@ -160,7 +161,7 @@ def _resize(op: _Operator) -> tuple[str, str, str]:
 
 
 def _function(op: _Operator) -> tuple[str, str, str]:
-    kind = str(op.work.options.get("type", op.work.options.get("general.type", "")))
+    kind = curve_of(op.work)
     if kind not in CURVES or "is" in op.work.operands:
         raise refuse(op.epoch, op.work, kind)
     numbers = [option(op.work, name, 0.0).hex() for name in ("alpha", "beta")]
@@ -232,11 +233,7 @@ def _operators(writer: _Writer, epoch: int, work: Work) -> list[tuple[str, str]]
             body = f"{ends[0]:#x}u, {ends[1]:#x}u, {move.size}u, {', '.join(numbers)}"
             steps.append(("nf_aton_run_move", writer.define("nf_aton_move", body)))
         return steps
-    kernel = _KERNELS.get(work.kind)
-    if kernel is None and str(work.options.get("function", "")).endswith("_activ"):
-        kernel = _function
-    if kernel is None:
-        raise refuse(epoch, work, "unknown operator")
+    kernel = kernel_of(epoch, work, _KERNELS)
     function, kind, body = kernel(_Operator(writer, epoch, work))
     return [(function, writer.define(kind, body))]
 
@@ -342,3 +339,18 @@ def program_files(code: ProgramCode, machine: Target) -> dict[str, bytes]:
     for name in ("include/nf/aton.h", "src/aton.c"):
         files[f"runtime/{name}"] = (runtime / name).read_bytes()
     return files
+
+
+def build_cosim(network: Compiled, folder: Path, tools: Toolchain) -> CosimBoard:
+    """Write and build a network's CPU side in a folder.
+
+    Raises:
+        ModelError: ATN-013 an operator that is not modelled.
+        ToolError: it does not build, or a memory has no place on the emulated machine.
+    """
+    places = address_map(network)
+    code = program_code(network, places)
+    write_sources(folder, program_files(code, load_target("mps3-an547")))
+    build_project(folder, folder / "build", tools)
+    image = folder / "build" / "program.elf"
+    return CosimBoard(network, places, image, code.number, code.captures, tools)
