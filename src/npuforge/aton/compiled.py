@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
 from npuforge.artefacts.ihex import Segment
 from npuforge.aton.program import Epoch
@@ -182,7 +183,7 @@ class Compiled:
     steps: tuple[Step, ...] = field(default=())
     caches: bool = True
 
-    @property
+    @cached_property
     def lacking(self) -> tuple[Buffer, ...]:
         """Constants that no image holds: the program cannot run without them."""
         return tuple(
