@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.aton.networks import FLASH, RAM, SCALE, ZERO, constants, write_network
+from tests.aton.networks import (
+    FLASH,
+    PROGRAM,
+    RAM,
+    SCALE,
+    ZERO,
+    constants,
+    words_of,
+    write_network,
+)
 
 from npuforge import api
 from npuforge.artefacts.c_values import calls, definitions, without_comments
 from npuforge.artefacts.ec_blob import read_blob, relocated, relocations, write_blob
 from npuforge.artefacts.ihex import Segment, write_ihex
-from npuforge.artefacts.network_c import read_network_c
+from npuforge.artefacts.network_c import read_blobs, read_network_c
 from npuforge.aton import assemble
+from npuforge.aton.check import check_program
 from npuforge.aton.compiled import Kind
 from npuforge.aton.execute import run_program
 from npuforge.aton.load import load_compiled
 from npuforge.errors import ModelError, UsageError
+from npuforge.vocab import Severity
 
 INPUT = np.array([-128, -3, -1, 0, 1, 2, 42, 127], np.int8)
 
@@ -212,3 +224,53 @@ def test_deep_nesting_is_refused() -> None:
         list(definitions(hostile, "c"))
     with pytest.raises(ModelError, match="CMP-003"):
         list(calls("; LL_X(" + "(" * 100_000, "c", "LL_X"))
+
+
+@pytest.mark.parametrize("suffix", ["_reloc", "_binary", "_binary_reloc"])
+def test_relocatable_programs_have_arrays_of_their_own_names(suffix: str) -> None:
+    words = words_of(write_blob(assemble(PROGRAM)))
+    plain = read_blobs(words.encode())
+    renamed = words.replace("_ec_blob_tiny_2 []", f"_ec_blob_tiny_2{suffix} []")
+    assert renamed != words
+    assert read_blobs(renamed.encode()) == plain
+
+
+def test_an_encrypted_program_is_refused_by_name() -> None:
+    words = words_of(write_blob(assemble(PROGRAM)))
+    guarded = f"#define MustDecryptBlob_tiny__ec_blob_tiny_2 true\n{words}"
+    with pytest.raises(ModelError, match=r"CMP-005.*_ec_blob_tiny_2"):
+        read_blobs(guarded.encode())
+    assert read_blobs(guarded.replace(" true", " false").encode()) == read_blobs(words.encode())
+
+
+def test_the_guard_states_the_version(tmp_path: Path) -> None:
+    path = write_network(tmp_path) / "tiny.c"
+    guard = (
+        "#if (LL_ATON_VERSION_MAJOR != 1) || (LL_ATON_VERSION_MINOR != 1) || "
+        "(LL_ATON_VERSION_MICRO != 3)\n#error no\n#endif\n"
+    )
+    path.write_text(guard + path.read_text())
+    assert load_compiled(path).version == "1.1.3"
+
+
+def test_constants_without_an_image_are_named(tmp_path: Path) -> None:
+    network = load_compiled(write_network(tmp_path))
+    assert not network.lacking
+    weights = replace(network.buffers[0], name="w", address=FLASH + 4096, parameter=True, epoch=0)
+    hollow = replace(network, buffers=(*network.buffers, weights))
+    assert hollow.lacking == (weights,)
+    with pytest.raises(ModelError, match=r"ATN-017.*w"):
+        run_program(hollow, {"x": INPUT.tobytes()})
+    (found,) = [f for f in check_program(hollow) if f.code == "ATC-020"]
+    assert found.severity is Severity.WARNING
+    assert not [f for f in check_program(network) if f.code == "ATC-020"]
+
+
+def test_the_second_inference_finds_what_the_first_left_in_the_cache(tmp_path: Path) -> None:
+    """The CPU reads a buffer the NPU wrote: without an invalidate only the second run is stale."""
+    network = load_compiled(write_network(tmp_path))
+    assert not [f for f in check_program(network) if f.code == "ATC-019"]
+    hardware, cpu = network.steps
+    careless = replace(network, steps=(hardware, replace(cpu, before=())))
+    stale = [f for f in check_program(careless) if f.code == "ATC-019"]
+    assert [f.epoch for f in stale] == [3]
