@@ -16,6 +16,7 @@ import numpy as np
 from common import arguments, model_files, report
 
 from npuforge.boards import HostBoard, build_project, find_toolchain, write_sources
+from npuforge.boards.qemu import machine_command
 from npuforge.boards.toolchain import run_tool
 from npuforge.firmware import KnownAnswer, Network, identifier, project_files
 from npuforge.firmware.project import SMALL_SOURCES
@@ -65,10 +66,8 @@ def main() -> None:
         begin = time.perf_counter()
         build_project(folder, folder / "build", tools)
         built = time.perf_counter() - begin
-        command = [tools.qemu, "-M", "mps3-an547", "-display", "none", "-monitor", "none"]
-        command += ["-serial", "none", "-semihosting-config", "enable=on,target=native"]
-        command += ["-kernel", str(folder / "build" / "known_answer.elf")]
-        result = run_tool(command, 600, folder)
+        image = folder / "build" / "known_answer.elf"
+        result = run_tool(machine_command(tools, image), 600, folder)
         objects = [
             str(path)
             for path in (folder / "build").rglob("*.c.o*")

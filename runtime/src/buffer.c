@@ -21,8 +21,7 @@ static nf_status check_free(const nf_runtime *runtime, nf_range range)
 {
     for (uint32_t i = 0u; i < NF_MAX_BUFFERS; ++i) {
         const nf_slot *slot = &runtime->slots[i];
-        const nf_range held = {slot->info.address, slot->info.bytes};
-        if (slot->used != 0u && nf_overlap(range, held))
+        if (slot->used != 0u && nf_overlap(range, nf_held(slot)))
             return NF_E_OVERLAP;
     }
     for (uint32_t m = 0u; m < runtime->config->model_count; ++m) {
@@ -84,15 +83,15 @@ nf_status nf_buffer_register(nf_runtime *runtime, const void *address, uint32_t 
 static uintptr_t free_place(const nf_runtime *runtime, const nf_pool *pool, uintptr_t bytes,
                             uintptr_t alignment)
 {
-    uintptr_t at = (pool->free_base + alignment - 1u) & ~(alignment - 1u);
+    uintptr_t at = nf_round_up(pool->free_base, alignment);
     uint32_t i = 0u;
     while (i < NF_MAX_BUFFERS) {
         const nf_slot *slot = &runtime->slots[i];
         const nf_range want = {at, bytes};
-        const nf_range held = {slot->info.address, slot->info.bytes};
+        const nf_range held = nf_held(slot);
         ++i;
         if (slot->used != 0u && nf_overlap(want, held)) {
-            at = (held.base + held.bytes + alignment - 1u) & ~(alignment - 1u);
+            at = nf_round_up(held.base + held.bytes, alignment);
             i = 0u;
         }
     }
@@ -113,7 +112,7 @@ nf_status nf_buffer_alloc(nf_runtime *runtime, uint32_t bytes, uint32_t alignmen
         (asked & (asked - 1u)) != 0u)
         return NF_E_ARGUMENT;
     *buffer = 0u;
-    const uintptr_t whole = ((uintptr_t)bytes + least - 1u) & ~((uintptr_t)least - 1u);
+    const uintptr_t whole = nf_round_up(bytes, least);
     const uint32_t others = masters & ~(uint32_t)NF_REACH_CPU;
     nf_status why = NF_E_UNREACHABLE;
     for (uint32_t i = 0u; i < config->pool_count; ++i) {
@@ -133,6 +132,15 @@ nf_status nf_buffer_alloc(nf_runtime *runtime, uint32_t bytes, uint32_t alignmen
     return why;
 }
 
+/* Before somebody else touches a buffer that the CPU may have written: clean its lines once. */
+static void write_out(nf_runtime *runtime, nf_slot *slot)
+{
+    if (slot->dirty != 0u) {
+        nf_clean(runtime, nf_held(slot));
+        slot->dirty = 0u;
+    }
+}
+
 nf_status nf_buffer_release(nf_runtime *runtime, nf_buffer buffer)
 {
     nf_slot *slot = NULL;
@@ -144,10 +152,7 @@ nf_status nf_buffer_release(nf_runtime *runtime, nf_buffer buffer)
     if (slot->info.owner != NF_REACH_CPU)
         return NF_E_IN_FLIGHT;
     /* no dirty line may be left to be evicted over what the next user of this memory has there */
-    if (slot->dirty != 0u) {
-        const nf_range range = {slot->info.address, slot->info.bytes};
-        nf_clean(runtime, range);
-    }
+    write_out(runtime, slot);
     slot->used = 0u;
     return NF_OK;
 }
@@ -210,11 +215,7 @@ nf_status nf_buffer_give(nf_runtime *runtime, nf_buffer buffer, uint32_t master)
         return NF_E_IN_FLIGHT;
     if (master == 0u || (master & (master - 1u)) != 0u || (slot->info.masters & master) == 0u)
         return NF_E_UNREACHABLE;
-    if (slot->dirty != 0u) {
-        const nf_range range = {slot->info.address, slot->info.bytes};
-        nf_clean(runtime, range);
-        slot->dirty = 0u;
-    }
+    write_out(runtime, slot);
     slot->info.owner = master;
     return NF_OK;
 }

@@ -58,12 +58,11 @@ nf_status nf_check_range(const nf_config *config, nf_range range, uint32_t align
     return NF_OK;
 }
 
-static nf_range whole_lines(const nf_config *config, nf_range range)
+nf_range nf_whole_lines(const nf_config *config, nf_range range)
 {
-    const uintptr_t mask = (uintptr_t)line_of(config) - 1u;
-    const uintptr_t first = range.base & ~mask;
-    const uintptr_t end = (range.base + range.bytes + mask) & ~mask;
-    const nf_range lines = {first, end - first};
+    const uintptr_t line = line_of(config);
+    const uintptr_t first = range.base & ~(line - 1u);
+    const nf_range lines = {first, nf_round_up(range.base + range.bytes, line) - first};
     return lines;
 }
 
@@ -72,7 +71,7 @@ void nf_clean(nf_runtime *runtime, nf_range range)
     const nf_config *config = runtime->config;
     if (line_of(config) == 0u)
         return;
-    const nf_range lines = whole_lines(config, range);
+    const nf_range lines = nf_whole_lines(config, range);
     config->port->clean(lines.base, lines.bytes);
     config->port->barrier();
     ++runtime->stats.cleans;
@@ -84,7 +83,7 @@ void nf_invalidate(nf_runtime *runtime, nf_range range)
     const nf_config *config = runtime->config;
     if (line_of(config) == 0u)
         return;
-    const nf_range lines = whole_lines(config, range);
+    const nf_range lines = nf_whole_lines(config, range);
     config->port->barrier();
     config->port->invalidate(lines.base, lines.bytes);
     config->port->barrier();
@@ -96,8 +95,7 @@ nf_slot *nf_slot_of(nf_runtime *runtime, nf_range range)
 {
     for (uint32_t i = 0u; i < NF_MAX_BUFFERS; ++i) {
         nf_slot *slot = &runtime->slots[i];
-        const nf_range held = {slot->info.address, slot->info.bytes};
-        if (slot->used != 0u && nf_within(range, held))
+        if (slot->used != 0u && nf_within(range, nf_held(slot)))
             return slot;
     }
     return NULL;
@@ -106,8 +104,7 @@ nf_slot *nf_slot_of(nf_runtime *runtime, nf_range range)
 void nf_refresh(nf_runtime *runtime, nf_slot *slot)
 {
     if (slot->stale != 0u) {
-        const nf_range range = {slot->info.address, slot->info.bytes};
-        nf_invalidate(runtime, range);
+        nf_invalidate(runtime, nf_held(slot));
         slot->stale = 0u;
     }
 }

@@ -22,6 +22,19 @@ static inline int nf_within(nf_range inner, nf_range outer)
            inner.base - outer.base <= outer.bytes - inner.bytes;
 }
 
+/* The least multiple of `unit`, a power of two, that is not below `value`. */
+static inline uintptr_t nf_round_up(uintptr_t value, uintptr_t unit)
+{
+    return (value + unit - 1u) & ~(unit - 1u);
+}
+
+/* What a registered buffer occupies. */
+static inline nf_range nf_held(const nf_slot *slot)
+{
+    const nf_range range = {slot->info.address, slot->info.bytes};
+    return range;
+}
+
 static inline int nf_ready(const nf_runtime *runtime)
 {
     return runtime != NULL && runtime->magic == NF_MAGIC;
@@ -40,6 +53,9 @@ nf_range nf_space(const nf_network *network, uint32_t index);
 
 /* The registered buffer that holds a range; NULL when there is none. */
 nf_slot *nf_slot_of(nf_runtime *runtime, nf_range range);
+
+/* The cache lines that a range touches, where there is a cache. */
+nf_range nf_whole_lines(const nf_config *config, nf_range range);
 
 /* Maintenance of the lines that a range touches, with a barrier; counted. */
 void nf_clean(nf_runtime *runtime, nf_range range);

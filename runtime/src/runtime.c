@@ -14,6 +14,12 @@ static nf_range io_range(const nf_network *network, const nf_io *io)
     return range;
 }
 
+static nf_range state_range(const nf_network *network, const nf_state *state)
+{
+    const nf_range range = {(uintptr_t)network->spaces[state->space] + state->offset, state->bytes};
+    return range;
+}
+
 static uint32_t crc32_of(const uint8_t *data, uint32_t bytes)
 {
     static const uint32_t table[16] = {
@@ -61,7 +67,7 @@ static nf_status check_model(nf_runtime *runtime, const nf_model *model)
             continue;
         /* the weights are read only, so the line at their end may be shared */
         const uint32_t line = config->port->cache_line != 0u ? config->port->cache_line : 1u;
-        const nf_range lines = {range.base, (range.bytes + line - 1u) / line * line};
+        const nf_range lines = {range.base, nf_round_up(range.bytes, line)};
         const nf_status status = nf_check_range(config, i == 0u ? lines : range,
                                                 nf_shared_alignment(config), config->port->master,
                                                 &pool);
@@ -168,7 +174,7 @@ nf_status nf_input_place(nf_runtime *runtime, uint32_t model, uint32_t index, vo
     if (data == NULL)
         return NF_E_ARGUMENT;
     mark_filled(session, network, index);
-    *data = (void *)io_range(network, &network->inputs[index]).base;
+    *data = nf_network_input(network, index);
     return NF_OK;
 }
 
@@ -233,7 +239,7 @@ nf_status nf_input(nf_runtime *runtime, uint32_t model, uint32_t index, const nf
     int changed = torn(frame);
     if (!changed) {
         mark_filled(session, network, index);
-        memcpy((void *)io_range(network, io).base, frame->data, frame->bytes);
+        memcpy(nf_network_input(network, index), frame->data, frame->bytes);
         runtime->config->port->barrier();
         changed = torn(frame);
     }
@@ -256,20 +262,16 @@ nf_status nf_reset(nf_runtime *runtime, uint32_t model)
         return status;
     if (taken_by_other(runtime, network))
         return NF_E_IN_FLIGHT;
-    for (uint32_t i = 0u; i < network->state_count; ++i) {
-        const nf_state *state = &network->states[i];
-        const nf_range range = {(uintptr_t)network->spaces[state->space] + state->offset,
-                                state->bytes};
-        /* stale lines must not come back with the bytes beside the variable */
-        nf_invalidate(runtime, range);
-    }
+    /* stale lines must not come back with the bytes beside the variable */
+    for (uint32_t i = 0u; i < network->state_count; ++i)
+        nf_invalidate(runtime, state_range(network, &network->states[i]));
     nf_network_reset(network);
     session->states_dirty = network->state_count != 0u ? 1u : 0u;
     session->has_frame = 0u;
     return NF_OK;
 }
 
-/* Ranges to clean, kept apart in ascending order; those that touch become one. */
+/* Ranges to clean, no two of which touch: those that do become one. */
 typedef struct batch {
     nf_range ranges[BATCH];
     uint32_t count;
@@ -284,11 +286,11 @@ static void batch_flush(nf_runtime *runtime, batch *b)
 
 static void batch_add(nf_runtime *runtime, batch *b, nf_range range)
 {
-    const uintptr_t line = runtime->config->port->cache_line;
-    if (line == 0u)
+    if (runtime->config->port->cache_line == 0u)
         return;
-    uintptr_t low = range.base / line * line;
-    uintptr_t high = (range.base + range.bytes + line - 1u) / line * line;
+    const nf_range lines = nf_whole_lines(runtime->config, range);
+    uintptr_t low = lines.base;
+    uintptr_t high = lines.base + lines.bytes;
     uint32_t kept = 0u;
     for (uint32_t i = 0u; i < b->count; ++i) {
         const nf_range other = b->ranges[i];
@@ -316,12 +318,8 @@ static void clean_for_run(nf_runtime *runtime, nf_session *session, const nf_net
         if ((session->dirty >> i & 1u) != 0u)
             batch_add(runtime, &b, io_range(network, &network->inputs[i]));
     if (session->states_dirty != 0u)
-        for (uint32_t i = 0u; i < network->state_count; ++i) {
-            const nf_state *state = &network->states[i];
-            const nf_range range = {(uintptr_t)network->spaces[state->space] + state->offset,
-                                    state->bytes};
-            batch_add(runtime, &b, range);
-        }
+        for (uint32_t i = 0u; i < network->state_count; ++i)
+            batch_add(runtime, &b, state_range(network, &network->states[i]));
     batch_flush(runtime, &b);
     session->dirty = 0u;
     session->states_dirty = 0u;

@@ -17,7 +17,6 @@ from npuforge.firmware.project import SMALL_SOURCES
 ROOT = Path(__file__).parents[2]
 RUNTIME = ROOT / "runtime"
 WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wconversion", "-pedantic"]
-needs_compiler = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not on the PATH")
 WEIGHTS = bytes([1, 2, 3, 4, *((i * 7) & 255 for i in range(4, 64))])
 
 

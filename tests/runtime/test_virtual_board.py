@@ -50,8 +50,8 @@ def test_sound_firmware_never_fails(board: VirtualBoard) -> None:
     assert board.stress(300, seed=5) == result
 
 
-def test_maintenance_is_the_hand_written_minimum(board: VirtualBoard) -> None:
-    """By hand: clean the input, invalidate the frame's and the output's lines."""
+def test_maintenance_of_an_inference(board: VirtualBoard) -> None:
+    """Exactly the frame's and the output's lines are invalidated; at most three ranges cleaned."""
     few, many = board.stress(10), board.stress(110)
     frame, output = 16 * 16 * 8, -(-14 * 14 * 8 // 32) * 32
     assert (many.invalidates - few.invalidates) == 100 * 2

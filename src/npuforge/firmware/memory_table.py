@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npuforge.firmware.names import string_literal
-from npuforge.memory.linker import STACK_BYTES, LinkSection
+from npuforge.memory.linker import STACK_BYTES, LinkSection, program_pools
 from npuforge.memory.plan import aligned
 from npuforge.targets import Pool, Target, Use
 
@@ -79,6 +79,5 @@ def pool_flags(pool: Pool) -> str:
 
 def stack_zone(machine: Target) -> tuple[int, int]:
     """Address and bytes of the stack: the end of the pool that the linker script gives to data."""
-    system = machine.pools_for(Use.SYSTEM)
-    data = system[min(1, len(system) - 1)]
+    _, data = program_pools(machine)
     return data.end - STACK_BYTES, STACK_BYTES

@@ -84,6 +84,12 @@ def _roomy(target: Target, free: dict[str, int], nbytes: int, use: Use) -> Pool:
     raise PlanError("MEM-020", target=target.name, need=nbytes, available=available, use=use)
 
 
+def program_pools(target: Target) -> tuple[Pool, Pool]:
+    """Where code and constants go, and where data and stack: the first two system pools, or one."""
+    system = target.pools_for(Use.SYSTEM)
+    return system[0], system[min(1, len(system) - 1)]
+
+
 def linker_script(sections: Sequence[LinkSection], target: Target, title: str) -> str:
     """The linker script of a bare-metal image.
 
@@ -94,8 +100,7 @@ def linker_script(sections: Sequence[LinkSection], target: Target, title: str) -
         target: the machine that is linked for.
         title: first comment line.
     """
-    system = target.pools_for(Use.SYSTEM)
-    code, data = system[0], system[min(1, len(system) - 1)]
+    code, data = program_pools(target)
     used = dict.fromkeys([code.name, data.name, *(s.pool for s in sections)])
     lines = [f"/* {title} */", "ENTRY(Reset_Handler)", "", "MEMORY", "{"]
     for name in used:

@@ -19,10 +19,8 @@ typedef struct window {
 static window windows[MAX_WINDOWS];
 static uint32_t window_count, active_faults, delay;
 static uint64_t state, now;
-static nf_job job;
 static int busy, program_failed;
 static machine_violation first;
-static uintptr_t first_line;
 
 void machine_seed(uint64_t seed)
 {
@@ -88,20 +86,17 @@ void machine_faults(uint32_t faults)
     active_faults = faults;
 }
 
-machine_violation machine_violated(uintptr_t *line)
+machine_violation machine_violated(void)
 {
     const machine_violation found = first;
-    *line = first_line;
     first = MACHINE_NONE;
     return found;
 }
 
-static void violate(machine_violation kind, const window *w, uint32_t at)
+static void violate(machine_violation kind)
 {
-    if (first == MACHINE_NONE) {
+    if (first == MACHINE_NONE)
         first = kind;
-        first_line = (uintptr_t)w->cpu + at;
-    }
 }
 
 static uint32_t length(const window *w, uint32_t at)
@@ -154,23 +149,23 @@ static void discard(window *w, uint32_t at)
 static void check_read(window *w, uint32_t at)
 {
     if (w->exposed[at / MACHINE_LINE])
-        violate(MACHINE_MISSING_INVALIDATE, w, at);
+        violate(MACHINE_MISSING_INVALIDATE);
     if (w->lost[at / MACHINE_LINE])
-        violate(MACHINE_LOST_WRITE, w, at);
+        violate(MACHINE_LOST_WRITE);
 }
 
 static void check_consumed(window *w, uint32_t at)
 {
     if (w->lost[at / MACHINE_LINE])
-        violate(MACHINE_LOST_WRITE, w, at);
+        violate(MACHINE_LOST_WRITE);
     if (dirty(w, at))
-        violate(MACHINE_MISSING_CLEAN, w, at);
+        violate(MACHINE_MISSING_CLEAN);
 }
 
 static void check_target(window *w, uint32_t at)
 {
     if (dirty(w, at))
-        violate(MACHINE_DIRTY_OVER_RESULT, w, at);
+        violate(MACHINE_DIRTY_OVER_RESULT);
 }
 
 static void random_traffic(window *w, uint32_t at)
@@ -273,11 +268,11 @@ static void check_memory(const nf_network *n)
         each_line((uintptr_t)n->spaces[i], n->space_bytes[i], check_target);
 }
 
-static nf_status submit(const nf_job *submitted)
+static nf_status submit(const nf_job *job)
 {
     if (busy)
         return NF_E_ACCELERATOR;
-    const nf_network *n = submitted->network;
+    const nf_network *n = job->network;
     uint8_t *spaces[MAX_SPACES];
     uint8_t *before[MAX_SPACES] = {NULL};
     if (n->space_count > MAX_SPACES)
@@ -295,7 +290,6 @@ static nf_status submit(const nf_job *submitted)
             written(find((uintptr_t)n->spaces[i]), before[i]);
             free(before[i]);
         }
-    job = *submitted;
     busy = 1;
     delay = machine_random(30);
     return NF_OK;

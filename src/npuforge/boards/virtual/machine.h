@@ -34,8 +34,8 @@ void machine_close(uintptr_t address, nf_status why);
 
 void machine_faults(uint32_t faults);
 
-/* First violation since the last call, with the address of its line. */
-machine_violation machine_violated(uintptr_t *line);
+/* First violation since the last call. */
+machine_violation machine_violated(void);
 
 /* The CPU is about to read a range. */
 void machine_cpu_reads(const void *address, uint32_t bytes);
