@@ -8,13 +8,12 @@ counts as unread. A project of the list `CORRECT` is known to be right and must 
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 
-from common import ROOT, report
+from common import ROOT, csv_rows, report
 
 from npuforge.doctor import collect, diagnose
 from npuforge.vocab import Severity
@@ -29,11 +28,10 @@ def verdicts_of(path: Path) -> dict[Key, str]:
     """Verdict of each error that was read, by project, file, line and id."""
     if not path.is_file():
         return {}
-    with path.open(newline="", encoding="utf-8") as file:
-        return {
-            (row["project"], row["file"], row["line"], row["id"]): row["verdict"]
-            for row in csv.DictReader(file)
-        }
+    return {
+        (row["project"], row["file"], row["line"], row["id"]): row["verdict"]
+        for row in csv_rows(path)
+    }
 
 
 def main() -> int:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from npuforge.artefacts.c_info import Where, read_c_info
 from npuforge.artefacts.ihex import Segment, read_ihex, write_ihex
 from npuforge.artefacts.mpool import read_mpool
+from npuforge.artefacts.network_c import read_blobs
 from npuforge.errors import ModelError
 
 HAND = """{ // written by hand
@@ -236,3 +237,17 @@ def test_damaged_images_name_the_line(text: str, line: int) -> None:
     with pytest.raises(ModelError) as caught:
         read_ihex(text.encode())
     assert (caught.value.code, caught.value.params["line"]) == ("CMP-002", line)
+
+
+def test_an_encrypted_program_is_refused() -> None:
+    header = (
+        "static const uint64_t _ec_blob_1[] = {{ 0x1 }};\n"
+        "static const uint64_t _ec_blob_11[] = {{ 0x2 }};"
+        "\n#define MustDecryptBlob_Default__ec_blob_1 false"
+        "\n#define MustDecryptBlob_Default__ec_blob_11 {}\n"
+    )
+    plain = read_blobs(header.format("false").encode())
+    assert plain == {"_ec_blob_1": b"\1" + bytes(7), "_ec_blob_11": b"\2" + bytes(7)}
+    with pytest.raises(ModelError) as error:
+        read_blobs(header.format("true").encode())
+    assert (error.value.code, error.value.params["blob"]) == ("CMP-005", "_ec_blob_11")

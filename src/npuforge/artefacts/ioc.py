@@ -79,10 +79,8 @@ class Ioc:
     interrupts: tuple[str, ...]
 
     def line(self, key: str) -> int | None:
-        """Line number of a key, or of the first key that starts with it."""
-        if key in self.lines:
-            return self.lines[key]
-        return next((line for name, line in self.lines.items() if name.startswith(key)), None)
+        """Line number of a key, ``None`` without it."""
+        return self.lines.get(key)
 
     def setting(self, key: str) -> str:
         """``key=value`` as one line, for quoting; "" without the key."""
@@ -122,7 +120,7 @@ def read_ioc(text: str) -> Ioc:
         for key in values
         if (m := _AI.match(key)) is not None
     }
-    contexts = _numbered(values, "Mcu.Context", "Mcu.ContextNb")
+    contexts = _numbered(values, "Mcu.Context")
     return Ioc(
         values,
         lines,
@@ -139,8 +137,8 @@ def read_ioc(text: str) -> Ioc:
         },
         *ai,
         _pools(own),
-        _flag(own.get("useInputAllocation"), inverse=True),
-        _flag(own.get("useOutputAllocation"), inverse=True),
+        _by_user(own.get("useInputAllocation")),
+        _by_user(own.get("useOutputAllocation")),
         _amounts(values.get("ProjectManager.HeapSize", "")),
         _amounts(values.get("ProjectManager.StackSize", "")),
         _integer(values.get(COPY_KEY)),
@@ -164,10 +162,9 @@ def _integer(text: str | None) -> int | None:
         return None
 
 
-def _flag(text: str | None, *, inverse: bool) -> bool | None:
-    if text not in ("true", "false"):
-        return None
-    return (text == "true") is not inverse
+def _by_user(text: str | None) -> bool | None:
+    """What the panel does not allocate, the application does."""
+    return {"true": False, "false": True}.get(text or "")
 
 
 def _version(text: str) -> str:
@@ -175,8 +172,8 @@ def _version(text: str) -> str:
     return found[1] if found else ""
 
 
-def _numbered(values: Mapping[str, str], stem: str, count: str) -> tuple[str, ...]:
-    total = min(_integer(values.get(count)) or 0, 10_000)
+def _numbered(values: Mapping[str, str], stem: str) -> tuple[str, ...]:
+    total = min(_integer(values.get(f"{stem}Nb")) or 0, 10_000)
     return tuple(values[f"{stem}{i}"] for i in range(total) if f"{stem}{i}" in values)
 
 
@@ -184,7 +181,7 @@ def _peripherals(
     values: Mapping[str, str], contexts: tuple[str, ...]
 ) -> Mapping[str, tuple[str, ...]]:
     if not contexts:
-        return {"": _numbered(values, "Mcu.IP", "Mcu.IPNb")}
+        return {"": _numbered(values, "Mcu.IP")}
     return {
         name: tuple(item.split(":")[0] for item in values.get(f"{name}.IPs", "").split(",") if item)
         for name in contexts

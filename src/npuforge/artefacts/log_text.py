@@ -127,6 +127,9 @@ class LogText:
         """Whether one of some literals, given in lower case, is anywhere in the log."""
         return any(literal in self.lower for literal in filter(self.may_hold, literals))
 
+    def _share(self, limit: int) -> int:
+        return max(min(limit, FEWEST), round(limit * self.effort))
+
     def lines_with(self, literals: Iterable[str], limit: int = LINES) -> list[int]:
         """Numbers of the lines that hold one of some literals, ascending.
 
@@ -136,7 +139,7 @@ class LogText:
                 rest, half as many from the end, where a log that stopped is decided.
         """
         numbers: set[int] = set()
-        limit = max(min(limit, FEWEST), round(limit * self.effort))
+        limit = self._share(limit)
         for literal in filter(self.may_hold, literals):
             if not _forward(self, literal, limit, numbers):
                 _backward(self, literal, limit // 2, numbers)
@@ -149,7 +152,7 @@ class LogText:
         """
         if not self.may_hold(literal):
             return
-        limit = max(min(limit, FEWEST), round(limit * self.effort))
+        limit = self._share(limit)
         find, starts, total = self.lower.find, self.starts, len(self.text)
         at, count = find(literal), 0
         while at >= 0 and count < limit:

@@ -51,6 +51,7 @@ _BLOCKS = ("EpochBlock_ItemTypeDef", "LL_ATON_RT_EpochBlockItem_t")
 _OPTION = re.compile(r"^\s*\*\s*--([\w-]+)\s*=\s*(.+?)\s*$", re.MULTILINE)
 _BRACE = re.compile(r"[{}]")
 _FUNCTION = re.compile(r"^[A-Za-z_][\w \t*]*?\b(\w+)[ \t]*\([^;{}]*\)\s*\{", re.MULTILINE)
+_ENCRYPTED = re.compile(rb"MustDecryptBlob_(\w+)\s+true\b")
 _FUNCTIONS = r"LL_[A-Za-z_0-9]+|ll_sw_[a-z_0-9]+"
 
 
@@ -227,10 +228,11 @@ def read_blobs(content: bytes, file: str = "ecblobs.h") -> dict[str, bytes]:
     Raises:
         ModelError: CMP-003 with the line that does not parse; CMP-005 an encrypted program.
     """
+    encrypted = tuple(word.decode() for word in _ENCRYPTED.findall(content))
     found = {}
     for name, data in read_word_arrays(content, file).items():
         plain = name.removesuffix("_reloc").removesuffix("_binary")
-        if re.search(rf"MustDecryptBlob_\w*?_{plain}\s+true\b".encode(), content):
+        if any(word.endswith(f"_{plain}") for word in encrypted):
             raise ModelError("CMP-005", path=file, blob=plain)
         found[plain] = data
     return found

@@ -300,7 +300,8 @@ def _placed(project: Project) -> list[Placed]:
         for item in project.of(Kind.BUILD, Kind.SCRIPT):
             text = project.text(item)
             for address in _ADDRESS.finditer(text):
-                start = max(text.rfind("\n", 0, address.start()) + 1, address.start() - NEAR)
+                low = max(address.start() - NEAR, 0)
+                start = max(text.rfind("\n", low, address.start()) + 1, low)
                 before = text[start : address.start()]
                 match = (
                     _FILE_BEFORE.search(before) if re.search(r"bin|hex|raw|elf", before) else None

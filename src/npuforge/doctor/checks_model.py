@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -231,10 +232,16 @@ def _random(project: Project) -> Iterator[Finding]:
         if item.path.suffix != ".py" or item.size > 1 << 20 or VENDOR.search(item.name):
             continue
         text = project.text(item)
+        named, fed = [], []
+        for header in _HEADER.finditer(text):
+            word = _FEEDS.search(text, header.start(), header.end())
+            named.append(header.end(1))
+            fed.append(word.end() if word else len(text))
         for match in _NOISE.finditer(text):
-            headers = [found[0] for found in _HEADER.finditer(text, 0, match.start())]
-            if any(_FEEDS.search(header) for header in headers[-2:]):
-                line = line_of(text, match.start())
+            at = match.start()
+            before = bisect_right(named, at)
+            if any(end <= at for end in fed[max(before - 2, 0) : before]):
+                line = line_of(text, at)
                 yield RANDOM.at(item.at(line, text.split("\n")[line - 1].strip()))
                 break
 
