@@ -16,7 +16,7 @@ import numpy.typing as npt
 from npuforge.errors import UsageError
 from npuforge.graph import Array, Graph, is_view
 from npuforge.quantize.engines import EngineName, float_engine, wanted_tensors
-from npuforge.quantize.observe import Observer
+from npuforge.quantize.observe import Histogram, Observer
 from npuforge.quantize.ranges import Range, RangeMethod, choose_range
 from npuforge.quantize.scheme import Scheme
 from npuforge.tasks import Dataset
@@ -83,7 +83,9 @@ def calibrate(
     """
     wanted = wanted_tensors(graph)
     key = fingerprint(graph, data, histograms)
-    observers = {name: _observer(momentum, histograms) for name in wanted}
+    observers = {
+        name: Observer(momentum, histogram=Histogram() if histograms else None) for name in wanted
+    }
     done = 0
     if state is not None and state.is_file():
         observers, done = _restore(state, key, wanted)
@@ -105,13 +107,6 @@ def needs_histograms(scheme: Scheme) -> bool:
     """Whether a method of the scheme looks at more than limits."""
     plain = (RangeMethod.MINMAX, RangeMethod.MOVING)
     return any(m not in plain for m in (scheme.method, *scheme.methods.values()))
-
-
-def _observer(momentum: float, histograms: bool) -> Observer:
-    made = Observer(momentum)
-    if not histograms:
-        made.histogram = None
-    return made
 
 
 def fingerprint(graph: Graph, data: Dataset, histograms: bool) -> str:
