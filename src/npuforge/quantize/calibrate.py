@@ -135,8 +135,8 @@ def _save(path: Path, key: str, observers: Mapping[str, Observer], done: int) ->
     for number, observer in enumerate(observers.values()):
         for part, value in observer.state().items():
             arrays[f"{number}/{part}"] = value
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         with os.fdopen(handle, "wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
         Path(name).replace(path)
@@ -154,7 +154,7 @@ def _restore(path: Path, key: str, wanted: Iterable[str]) -> tuple[dict[str, Obs
                 number, _, part = entry.partition("/")
                 if part:
                     states.setdefault(number, {})[part] = archive[entry]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
         raise UsageError("QNT-006", path=path, reason=str(error)) from None
     if stored != key:
         raise UsageError("QNT-007", path=path)
