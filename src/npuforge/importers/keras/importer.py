@@ -260,8 +260,8 @@ def _depthwise_part(
     pads = _padding(build, layer, build.shape(source), (h, w), stride, dilation)
     attrs = ConvAttrs(stride, dilation, pads, act)
     weights = build.constant(layer, "depthwise", kernel.reshape(1, h, w, c * m))
-    zeros = build.constant(layer, "zeros", np.zeros(c * m)) if not biased else ""
-    bias = _bias(build, layer, c * m) if biased else zeros
+    zeros = np.zeros(c * m)
+    bias = _bias(build, layer, c * m) if biased else build.constant(layer, "zeros", zeros)
     made = build.add(layer, "depthwise_conv2d", [source, weights, bias], attrs)
     return build.activation(layer, made, rest)
 
@@ -288,13 +288,9 @@ def _transposed(build: _Build, layer: RawLayer, sources: Sequence[str]) -> str:
     extra: list[int] = []
     for axis in (0, 1):
         size, step = kernel.shape[axis], stride[axis]
-        if layer.config.get("padding") == "same":
-            before, after = same_padding(x[axis + 1] * step, size, step, 1)
-            extra.append(max(step - size, 0))
-            pads += [before, after]
-        else:
-            pads += [0, 0]
-            extra.append(max(step - size, 0))
+        same = layer.config.get("padding") == "same"
+        pads += same_padding(x[axis + 1] * step, size, step, 1) if same else (0, 0)
+        extra.append(max(step - size, 0))
     act, rest = build.fused(layer.config.get("activation"))
     attrs = TransposeConvAttrs(
         stride, (pads[0], pads[1], pads[2], pads[3]), (extra[0], extra[1]), act
@@ -481,5 +477,3 @@ _LAYERS: Mapping[str, Handler] = {
     "Permute": _permute,
     "Rescaling": _rescaling,
 }
-KERAS_LAYERS = tuple(sorted((*_LAYERS, *_IDENTITY, "InputLayer", "Sequential", "Functional")))
-"""Layers that are read."""
