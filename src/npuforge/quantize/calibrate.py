@@ -82,7 +82,7 @@ def calibrate(
         UsageError: the data does not fit, or the state is of another model or other data.
     """
     wanted = wanted_tensors(graph)
-    key = fingerprint(graph, data, histograms)
+    key = "" if state is None else fingerprint(graph, data, histograms)
     observers = {
         name: Observer(momentum, histogram=Histogram() if histograms else None) for name in wanted
     }
