@@ -102,33 +102,30 @@ class _Build:
 
     def model(self, raw: RawModel, fed: Sequence[str] | None) -> list[str]:
         """Add a model's layers; returns the names of its outputs."""
-        made: dict[tuple[str, int], list[str]] = {}
+        made: dict[str, list[str]] = {}
         last: list[str] = list(fed or ())
         supply = list(fed) if fed is not None else None
         functional = bool(raw.outputs)
         for number, layer in enumerate(raw.layers):
             if layer.kind == "InputLayer":
                 last = [supply.pop(0)] if supply is not None else [self._input(layer)]
-                made[layer.name, 0] = last
+                made[layer.name] = last
                 continue
             if not functional:
                 if not last:
                     last = [self._input(layer)]
                 last = self._layer(layer, last)
                 continue
-            for use, reads in enumerate(layer.inputs):
-                sources = []
-                for source, index in reads:
-                    known = [v for (n, _), v in made.items() if n == source]
-                    sources.append(known[-1][index])
-                last = self._layer(layer, sources)
-                made[layer.name, use] = last
             if not layer.inputs:
                 raise ValueError(f"layer {number} ({layer.name}) reads nothing")
+            if len(layer.inputs) > 1:
+                # which use a reader means is numbered differently by the versions of Keras
+                raise self.refused(layer, f"used {len(layer.inputs)} times")
+            sources = [made[source][index] for source, index in layer.inputs[0]]
+            last = made[layer.name] = self._layer(layer, sources)
         if not functional:
             return last
-        return [[v for (n, _), v in made.items() if n == end][-1][index]
-                for end, index in raw.outputs]  # fmt: skip
+        return [made[end][index] for end, index in raw.outputs]
 
     def _input(self, layer: RawLayer) -> str:
         shape = layer.config.get("batch_input_shape") or layer.config.get("batch_shape")
