@@ -20,7 +20,7 @@ $(BIN)/python:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 .stamp-setup: $(BIN)/python $(NATIVE)
-	$(BIN)/python -m pip install --quiet --editable '.[ref,test,dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[ref,keras,test,dev]'
 	@touch $@
 
 setup: .stamp-setup

@@ -43,9 +43,26 @@ def config(last: str = "ReLU") -> str:
     return json.dumps({"class_name": "Sequential", "config": {"layers": layers(last)}})
 
 
-def legacy(path: Path, last: str = "ReLU") -> Path:
+def two_branches(*reads: str) -> str:
+    """Two inputs, and a dense layer that is called once for each tensor named."""
+    ends = [["a", 0, 0], ["b", 0, 0]]
+    inputs = [
+        {"class_name": "InputLayer", "name": n, "inbound_nodes": [],
+         "config": {"name": n, "batch_input_shape": [None, 5]}}
+        for n in "ab"
+    ]  # fmt: skip
+    dense = {
+        "class_name": "Dense", "name": "dense", "config": {"name": "dense", "activation": "tanh"},
+        "inbound_nodes": [[[name, 0, 0, {}]] for name in reads],
+    }  # fmt: skip
+    outputs = [["dense", i, 0] for i in range(len(reads))]
+    body = {"layers": [*inputs, dense], "input_layers": ends, "output_layers": outputs}
+    return json.dumps({"class_name": "Functional", "config": body})
+
+
+def legacy(path: Path, last: str = "ReLU", model: str = "") -> Path:
     with h5py.File(path, "w") as file:
-        file.attrs["model_config"] = config(last)
+        file.attrs["model_config"] = model or config(last)
         for name, arrays in ARRAYS.items():
             group = file.create_group(f"model_weights/{name}")
             names = [f"{name}/w{i}:0" for i in range(len(arrays))]
@@ -81,6 +98,17 @@ def test_numbers(make: Any, tmp_path: Path) -> None:
 def test_unknown_layers_are_named(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=r"layer last: Lambda"):
         load_model(legacy(tmp_path / "net.h5", "Lambda"))
+
+
+def test_a_layer_that_is_used_twice_is_refused(tmp_path: Path) -> None:
+    """Never the numbers of one use for the other."""
+    graph = load_model(legacy(tmp_path / "once.h5", model=two_branches("b")))
+    x = {n: RNG.normal(size=(1, 5)).astype(np.float32) for n in "ab"}
+    (found,) = Executor(graph).run(x).values()
+    w, b = ARRAYS["dense"]
+    np.testing.assert_allclose(found, np.tanh(x["b"] @ w + b), atol=1e-5)
+    with pytest.raises(UnsupportedError, match=r"layer dense: used 2 times"):
+        load_model(legacy(tmp_path / "twice.h5", model=two_branches("a", "b")))
 
 
 @pytest.mark.parametrize("make", [legacy, archive])

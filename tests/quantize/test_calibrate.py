@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -72,10 +73,17 @@ def test_foreign_and_damaged_states_are_refused(data: Dataset, tmp_path: Path) -
         calibrate(prepared(small_network(seed=5)), data, state=state)
     with pytest.raises(UsageError, match="QNT-007"):
         calibrate(GRAPH, data.some([0, 1]), state=state)
-    for damage in (b"", b"PK\x03\x04 no zip", state.read_bytes()[:200]):
+    array = io.BytesIO()
+    np.save(array, np.zeros(3))
+    for damage in (b"", b"PK\x03\x04 no zip", state.read_bytes()[:200], array.getvalue()):
         state.write_bytes(damage)
         with pytest.raises(UsageError, match="QNT-006"):
             calibrate_function(GRAPH, data, state=state)
+
+
+def test_a_state_in_a_folder_that_is_not_there(data: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="OUT-003"):
+        calibrate(GRAPH, data.some([0]), state=tmp_path / "no" / "state.npz")
 
 
 def test_memory_is_bounded(tmp_path: Path) -> None:

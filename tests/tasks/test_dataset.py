@@ -20,6 +20,7 @@ from npuforge.tasks import (
     ImageRange,
     Preprocessing,
     load_preprocessing,
+    load_samples,
     open_dataset,
 )
 from npuforge.vocab import Contract, DType
@@ -117,6 +118,18 @@ def test_hostile_files(content: bytes, name: str, code: str, tmp_path: Path) -> 
     path.write_bytes(content)
     with pytest.raises(UsageError, match=code):
         _ = open_dataset([path], network(1, 4, 4, 3))[0]
+
+
+def test_the_other_kind_of_array_file(tmp_path: Path) -> None:
+    values = np.zeros((2, 4, 4, 3), np.float32)
+    np.save(tmp_path / "one.npy", values)
+    np.savez(tmp_path / "many.npz", x=values)
+    (tmp_path / "one.npy").rename(tmp_path / "one.npz")
+    (tmp_path / "many.npz").rename(tmp_path / "many.npy")
+    for name in ("one.npz", "many.npy"):
+        for read in (open_dataset, load_samples):
+            with pytest.raises(UsageError, match="INP-006"):
+                read([tmp_path / name], network(1, 4, 4, 3))
 
 
 def test_nothing_there(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from npuforge.graph import NUMPY_TYPES, Array, Graph, Quantization, Tensor
 from npuforge.numerics import Executor, random_inputs
@@ -72,9 +73,7 @@ def difference(
         steps = float(np.abs(e).max(initial=0.0)) / float(like.quantization.s)
     else:
         steps = float(np.abs(e).max(initial=0.0)) / max(float(np.abs(r).max(initial=0.0)), 1e-30)
-    rows = r.reshape(-1, r.shape[-1]) if r.ndim else r.reshape(1, 1)
-    best = p.reshape(rows.shape)[np.arange(len(rows)), rows.argmax(axis=1)]
-    kept = best >= p.reshape(rows.shape).max(axis=1)
+    kept = kept_argmax(r, p)
     return Difference(
         # scales are single precision: a whole step comes out as one
         round(steps, 4),
@@ -82,6 +81,16 @@ def difference(
         float(np.count_nonzero(e)) / max(e.size, 1),
         float(kept.mean()) if kept.size else 1.0,
     )
+
+
+def kept_argmax(
+    reference: npt.NDArray[np.float64], result: npt.NDArray[np.float64]
+) -> npt.NDArray[np.bool_]:
+    """For each row (last axis): whether the result is largest where the reference is."""
+    rows = reference.reshape(-1, reference.shape[-1]) if reference.ndim else reference[None, None]
+    found = result.reshape(rows.shape)
+    best = found[np.arange(len(rows)), rows.argmax(axis=1)]
+    return np.asarray(best >= found.max(axis=1))
 
 
 def capture(graph: Graph, samples: Sequence[Values]) -> list[dict[str, Array]]:

@@ -183,8 +183,8 @@ def _constants(graph: Graph, precisions: Mapping[str, Precision], names: list[st
         if is_join(node):
             for operand in data_inputs(graph, node):
                 data = graph.tensors[operand].data
-                if data is not None and data.size:
-                    found = found.union(Range.of(float(data.min()), float(data.max())))
+                if data is not None:
+                    found = found.union(Range.of_values(data))
     return found
 
 

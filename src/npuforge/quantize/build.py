@@ -223,9 +223,7 @@ class _Build:
         return self._convert(name, source, dtype, quant)
 
     def _constant(self, tensor: Tensor, dtype: DType, quant: Quantization) -> str:
-        low, high = dtype.limits
-        steps = np.rint(tensor.array.astype(np.float64) / float(quant.s)) + quant.z
-        data = np.clip(steps, low, high).astype(str(dtype))
+        data = _integers(tensor.array.astype(np.float64), dtype, quant).astype(str(dtype))
         name = self._names.fresh(f"{tensor.name}/{dtype}")
         return self._add(Tensor(name, tensor.shape, dtype, quant, np.ascontiguousarray(data)))
 
@@ -237,9 +235,7 @@ class _Build:
             if quant is not None and self._tensors[self.stored_as[name]].dtype is kind.dtype:
                 return quant
             return self._other_width(name, kind)
-        values = tensor.data
-        low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
-        return quantization(Range.of(low, high), kind)
+        return quantization(Range.of_values(tensor.data), kind)
 
     def _other_width(self, name: str, kind: Precision) -> Quantization:
         """The scale of a tensor whose producer computes in another width."""
@@ -279,9 +275,7 @@ class _Build:
             contract = Contract.TFLITE_REFERENCE
         attrs = node.attrs
         if isinstance(attrs, PadAttrs) and attrs.mode is PadMode.CONSTANT:
-            quant = self._tensors[outputs[0]].quant
-            low, high = dtype.limits
-            stored = np.clip(np.rint(attrs.value / float(quant.s)) + quant.z, low, high)
+            stored = _integers(np.float64(attrs.value), dtype, self._tensors[outputs[0]].quant)
             attrs = replace(attrs, value=float(stored))
         made_node = replace(
             node, inputs=inputs, outputs=tuple(outputs), attrs=attrs, contract=contract
@@ -380,6 +374,12 @@ def layer_bias(graph: Graph, node: Node) -> Double | None:
     if name is None:
         return None
     return np.asarray(graph.tensors[name].array, np.float64).reshape(-1)
+
+
+def _integers(real: Double | np.float64, dtype: DType, quant: Quantization) -> Double:
+    """Real numbers as a type holds them on a scale, still in double precision."""
+    low, high = dtype.limits
+    return np.asarray(np.clip(np.rint(real / float(quant.s)) + quant.z, low, high))
 
 
 def _key(tensor: Tensor) -> str:

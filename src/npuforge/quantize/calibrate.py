@@ -16,7 +16,7 @@ import numpy.typing as npt
 from npuforge.errors import UsageError
 from npuforge.graph import Array, Graph, is_view
 from npuforge.quantize.engines import EngineName, float_engine, wanted_tensors
-from npuforge.quantize.observe import Observer
+from npuforge.quantize.observe import Histogram, Observer
 from npuforge.quantize.ranges import Range, RangeMethod, choose_range
 from npuforge.quantize.scheme import Scheme
 from npuforge.tasks import Dataset
@@ -82,8 +82,10 @@ def calibrate(
         UsageError: the data does not fit, or the state is of another model or other data.
     """
     wanted = wanted_tensors(graph)
-    key = fingerprint(graph, data, histograms)
-    observers = {name: _observer(momentum, histograms) for name in wanted}
+    key = "" if state is None else fingerprint(graph, data, histograms)
+    observers = {
+        name: Observer(momentum, histogram=Histogram() if histograms else None) for name in wanted
+    }
     done = 0
     if state is not None and state.is_file():
         observers, done = _restore(state, key, wanted)
@@ -105,13 +107,6 @@ def needs_histograms(scheme: Scheme) -> bool:
     """Whether a method of the scheme looks at more than limits."""
     plain = (RangeMethod.MINMAX, RangeMethod.MOVING)
     return any(m not in plain for m in (scheme.method, *scheme.methods.values()))
-
-
-def _observer(momentum: float, histograms: bool) -> Observer:
-    made = Observer(momentum)
-    if not histograms:
-        made.histogram = None
-    return made
 
 
 def fingerprint(graph: Graph, data: Dataset, histograms: bool) -> str:
@@ -140,8 +135,8 @@ def _save(path: Path, key: str, observers: Mapping[str, Observer], done: int) ->
     for number, observer in enumerate(observers.values()):
         for part, value in observer.state().items():
             arrays[f"{number}/{part}"] = value
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         with os.fdopen(handle, "wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
         Path(name).replace(path)
@@ -159,7 +154,7 @@ def _restore(path: Path, key: str, wanted: Iterable[str]) -> tuple[dict[str, Obs
                 number, _, part = entry.partition("/")
                 if part:
                     states.setdefault(number, {})[part] = archive[entry]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
         raise UsageError("QNT-006", path=path, reason=str(error)) from None
     if stored != key:
         raise UsageError("QNT-007", path=path)

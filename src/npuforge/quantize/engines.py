@@ -58,21 +58,23 @@ def float_engine(name: EngineName, graph: Graph, wanted: Sequence[str]) -> Float
         raise ToolError("QNT-005", engine=name.value, reason=error.message) from None
 
 
+def captured(executor: Executor, inputs: Mapping[str, Array], name: str) -> Array:
+    """A tensor of the sample that a capturing executor ran last; inputs are as they were given."""
+    return inputs[name] if name in inputs else executor.read([name])[name]
+
+
 class OwnEngine:
     """Our executor, keeping every tensor of one sample."""
 
     def __init__(self, graph: Graph, wanted: Sequence[str]) -> None:
         self._executor = Executor(graph, capture=True)
-        self._inputs = [name for name in wanted if name in graph.inputs]
-        self._made = [name for name in wanted if name not in graph.inputs]
+        self._wanted = wanted
 
     def tensors(self, inputs: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
         """See `FloatEngine`."""
         self._executor.run(inputs)
-        for name in self._inputs:
-            yield name, inputs[name]
-        for name in self._made:
-            yield name, self._executor.read([name])[name]
+        for name in self._wanted:
+            yield name, captured(self._executor, inputs, name)
 
 
 class OnnxRuntimeEngine:

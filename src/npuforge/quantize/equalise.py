@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from npuforge.graph import ConvAttrs, FullyConnectedAttrs, Graph, Names, Node, Tensor
 from npuforge.passes import CHANNEL_AXIS
-from npuforge.passes.framework import pruned
+from npuforge.passes.framework import pruned, sole_reader
 from npuforge.quantize.capable import WEIGHTED
 from npuforge.quantize.statistics import Statistics
+from npuforge.quantize.weights import along
 from npuforge.vocab import Activation
 
 Double = npt.NDArray[np.float64]
@@ -54,9 +55,10 @@ def _first(graph: Graph, second: Node) -> Node | None:
     first = graph.producers.get(source)
     if first is None or first.op not in WEIGHTED or first.op == "transpose_conv2d":
         return None
-    alone = len(graph.consumers.get(source, ())) == 1 and source not in graph.outputs
     attrs = (first.attrs, second.attrs)
-    if not alone or any(isinstance(a, ConvAttrs) and a.groups > 1 for a in attrs):
+    if sole_reader(graph, source) is None or any(
+        isinstance(a, ConvAttrs) and a.groups > 1 for a in attrs
+    ):
         return None
     assert isinstance(first.attrs, ConvAttrs | FullyConnectedAttrs)
     if first.attrs.activation not in (Activation.NONE, Activation.RELU):
@@ -103,24 +105,16 @@ def _moved(graph: Graph, first: Node, second: Node, factors: Double) -> Graph:
     def real(tensor: Tensor) -> Double:
         return tensor.array.astype(np.float64)
 
-    def shaped(rank: int, axis: int) -> Double:
-        shape = [1] * rank
-        shape[axis] = -1
-        return factors.reshape(shape)
-
     w1, w2 = graph.tensor(first.inputs[1]), graph.tensor(second.inputs[1])
-    inputs1 = [first.inputs[0]]
-    inputs1.append(constant(w1, real(w1) * shaped(w1.array.ndim, CHANNEL_AXIS[first.op])))
+    scaled = real(w1) * along(factors, w1.array.ndim, CHANNEL_AXIS[first.op])
+    inputs1 = [first.inputs[0], constant(w1, scaled)]
     if len(first.inputs) > 2 and first.inputs[2] is not None:
         bias = graph.tensors[first.inputs[2]]
         inputs1.append(constant(bias, real(bias).reshape(-1) * factors))
-    by = factors
-    axis = w2.array.ndim - 1
+    by = factors  # weights have what they read in their last axis
     if second.op == "depthwise_conv2d":
         by = np.repeat(factors, w2.shape[3] // factors.size)
-    shape = [1] * w2.array.ndim
-    shape[axis] = -1
-    inputs2 = [second.inputs[0], constant(w2, real(w2) / by.reshape(shape)), *second.inputs[2:]]
+    inputs2 = [second.inputs[0], constant(w2, real(w2) / by), *second.inputs[2:]]
     changed = {
         first.name: replace(first, inputs=tuple(inputs1)),
         second.name: replace(second, inputs=tuple(inputs2)),

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from npuforge.graph import Array, Graph, Tensor, is_view
+from npuforge.graph import Array, Graph, Node
 from npuforge.numerics import Executor
+from npuforge.passes.framework import real_numbers
+from npuforge.passes.measure import kept_argmax
 from npuforge.quantize.build import Quantized
+from npuforge.quantize.engines import captured, wanted_tensors
 from npuforge.tasks import Dataset
 from npuforge.tasks.images import store
 
@@ -73,13 +76,6 @@ class Tally:
         return self.product / size if size else float(self.signal == self.result)
 
 
-def real_values(tensor: Tensor, stored: Array) -> Double:
-    """Real numbers of a tensor's values."""
-    if tensor.quantization is None:
-        return stored.astype(np.float64)
-    return tensor.quantization.real(stored)
-
-
 def quantised_inputs(
     float_graph: Graph, graph: Graph, inputs: Mapping[str, Array]
 ) -> dict[str, Array]:
@@ -124,8 +120,8 @@ def measure(graph: Graph, made: Quantized, data: Dataset) -> Measurement:
         made: its quantised form.
         data: samples.
     """
-    wanted = [name for name in _activations(graph) if name in made.stored_as]
-    wanted = [name for name in wanted if made.stored_as[name] in made.graph.tensors]
+    tensors = made.graph.tensors
+    wanted = [name for name in wanted_tensors(graph) if made.stored_as.get(name) in tensors]
     reference, executor = Executor(graph, capture=True), Executor(made.graph, capture=True)
     tallies = {name: Tally() for name in wanted}
     ends = [Tally() for _ in graph.outputs]
@@ -135,24 +131,21 @@ def measure(graph: Graph, made: Quantized, data: Dataset) -> Measurement:
         fed = quantised_inputs(graph, made.graph, sample.inputs)
         found = executor.run(fed)
         for name in wanted:
-            tensor = made.graph.tensors[made.stored_as[name]]
-            kept = name in graph.inputs
-            seen = sample.inputs[name] if kept else reference.read([name])[name]
-            real = seen.astype(np.float64)
-            kept = tensor.name in made.graph.inputs
-            stored = fed[tensor.name] if kept else executor.read([tensor.name])[tensor.name]
+            tensor = tensors[made.stored_as[name]]
+            real = captured(reference, sample.inputs, name).astype(np.float64)
+            stored = captured(executor, fed, tensor.name)
             low, high = tensor.quant.range_of(tensor.dtype)
             half = float(tensor.quant.s) / 2
             outside = int(np.count_nonzero((real < low - half) | (real > high + half)))
-            tallies[name].add(real, real_values(tensor, stored), outside)
+            tallies[name].add(real, real_numbers(stored, tensor.quantization), outside)
         for number, pair in enumerate(zip(graph.outputs, made.graph.outputs, strict=True)):
             old, new = pair
-            real_output = real_values(graph.tensors[old], truth[old])
-            result = real_values(made.graph.tensors[new], found[new])
+            real_output = real_numbers(truth[old], graph.tensors[old].quantization)
+            result = real_numbers(found[new], tensors[new].quantization)
             ends[number].add(real_output, result)
             if number == 0 and real_output.ndim and real_output.shape[-1] > 1:
-                a, b = agreeing_rows(real_output, result)
-                same, rows = same + a, rows + b
+                kept = kept_argmax(real_output, result)
+                same, rows = same + int(np.count_nonzero(kept)), rows + kept.size
     makers = graph.producers
     return Measurement(
         tuple(_fidelity(name, tallies[name], makers) for name in wanted),
@@ -162,23 +155,8 @@ def measure(graph: Graph, made: Quantized, data: Dataset) -> Measurement:
     )
 
 
-def agreeing_rows(real: Double, result: Double) -> tuple[int, int]:
-    """Rows (last axis) whose largest float value is also largest in the result, and all rows."""
-    truth = real.reshape(-1, real.shape[-1])
-    found = result.reshape(truth.shape)
-    best = found[np.arange(len(truth)), truth.argmax(axis=1)]
-    return int(np.count_nonzero(best >= found.max(axis=1))), len(truth)
-
-
-def _activations(graph: Graph) -> Iterable[str]:
-    yield from (name for name in graph.inputs if graph.tensors[name].dtype.is_float)
-    for node in graph.nodes:
-        if not is_view(node):
-            yield from (t.name for t in graph.output_tensors(node) if t.dtype.is_float)
-
-
-def _fidelity(name: str, tally: Tally, makers: Mapping[str, object]) -> Fidelity:
+def _fidelity(name: str, tally: Tally, makers: Mapping[str, Node]) -> Fidelity:
     node = makers.get(name)
-    label, op = (getattr(node, "name", ""), getattr(node, "op", "input")) if node else ("", "input")
+    label, op = ("", "input") if node is None else (node.name, node.op)
     share = tally.outside / tally.values if tally.values else 0.0
     return Fidelity(name, label, op, tally.sqnr, tally.cosine, tally.largest, share)

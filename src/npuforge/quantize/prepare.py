@@ -24,9 +24,9 @@ def prepared(graph: Graph) -> Graph:
     Raises:
         UnsupportedError: it is quantised already, or keeps state between inferences.
     """
-    quantised = [t.name for t in graph.tensors.values() if _is_quantised(t.name, graph)]
-    if quantised:
-        raise UnsupportedError("QNT-001", model=graph.name, tensor=quantised[0])
+    for tensor in graph.tensors.values():
+        if tensor.quantization is not None and not tensor.dtype.is_float:
+            raise UnsupportedError("QNT-001", model=graph.name, tensor=tensor.name)
     if graph.states:
         raise UnsupportedError("QNT-002", model=graph.name, state=next(iter(graph.states)))
     folds = [item for item in PASSES if item.code in _FOLDS]
@@ -40,8 +40,3 @@ def prepared(graph: Graph) -> Graph:
             break
     verify(graph)
     return graph
-
-
-def _is_quantised(name: str, graph: Graph) -> bool:
-    tensor = graph.tensors[name]
-    return tensor.quantization is not None and not tensor.dtype.is_float

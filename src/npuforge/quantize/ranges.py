@@ -9,6 +9,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
+from npuforge.graph import Array
 from npuforge.quantize.observe import Observer
 
 Double = npt.NDArray[np.float64]
@@ -50,6 +51,11 @@ class Range:
     def of(cls, low: float, high: float) -> Range:
         """A range widened to hold zero."""
         return cls(min(low, 0.0), max(high, 0.0))
+
+    @classmethod
+    def of_values(cls, values: Array) -> Range:
+        """The smallest range that holds all of an array."""
+        return cls(float(values.min(initial=0.0)), float(values.max(initial=0.0)))
 
     def union(self, other: Range) -> Range:
         """The smallest range that holds both."""

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from npuforge.graph import Array, Graph, Node
 from npuforge.passes import CHANNEL_AXIS
 from npuforge.quantize.statistics import LayerInput, mean_error
+from npuforge.quantize.weights import along
 
 Double = npt.NDArray[np.float64]
 _DAMPING = 0.01
@@ -35,10 +36,9 @@ def rounded(graph: Graph, node: Node, statistics: LayerInput, scales: Double, bi
     channels = w.shape[axis]
     steps = np.moveaxis(w, axis, 0).reshape(channels, -1)
     steps = steps / np.broadcast_to(scales, (channels,))[:, None]
-    nearest = np.clip(np.rint(steps), -most, most)
     moment = statistics.moment
     if moment is None or (moment.ndim == 2 and moment.shape[0] != steps.shape[1]):
-        found = nearest
+        found = _nearest(steps, most)
     elif node.op == "depthwise_conv2d":
         repeat = channels // moment.shape[0]
         found = np.stack(
@@ -51,29 +51,27 @@ def rounded(graph: Graph, node: Node, statistics: LayerInput, scales: Double, bi
     return np.ascontiguousarray(restored.astype(np.int8))
 
 
+def _nearest(steps: Double, most: int) -> Double:
+    return np.asarray(np.clip(np.rint(steps), -most, most))
+
+
 def _compensated(steps: Double, moment: Double, most: int) -> Double:
     """Rows of weights in steps, rounded column by column with the rest corrected."""
     depth = steps.shape[1]
     size = float(np.trace(moment)) / depth
     if size == 0.0:
-        return np.asarray(np.clip(np.rint(steps), -most, most))
+        return _nearest(steps, most)
     try:
         inverse = np.linalg.inv(moment + np.eye(depth) * size * _DAMPING)
         upper = np.linalg.cholesky((inverse + inverse.T) / 2).T
     except np.linalg.LinAlgError:
-        return np.asarray(np.clip(np.rint(steps), -most, most))
+        return _nearest(steps, most)
     left, found = steps.copy(), np.empty_like(steps)
     for k in range(depth):
-        found[:, k] = np.clip(np.rint(left[:, k]), -most, most)
+        found[:, k] = _nearest(left[:, k], most)
         error = (left[:, k] - found[:, k]) / upper[k, k]
         left[:, k + 1 :] -= np.outer(error, upper[k, k + 1 :])
     return found
-
-
-def output_error(steps: Double, found: Double, moment: Double) -> Double:
-    """Mean squared error of each output row for rounded weights, in squared steps."""
-    e = found - steps
-    return np.asarray(np.einsum("oi,ij,oj->o", e, moment, e))
 
 
 def bias_correction(
@@ -81,8 +79,5 @@ def bias_correction(
 ) -> Double:
     """What must be added to the bias so that the outputs' means stay, one an output channel."""
     w = graph.tensor(node.inputs[1]).array.astype(np.float64)
-    shape = [1] * w.ndim
-    if scales.size > 1:
-        shape[CHANNEL_AXIS[node.op]] = -1
-    error = stored.astype(np.float64) * scales.reshape(shape) - w
+    error = stored.astype(np.float64) * along(scales, w.ndim, CHANNEL_AXIS[node.op]) - w
     return -mean_error(node, statistics, error)

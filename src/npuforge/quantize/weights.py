@@ -43,7 +43,8 @@ def weight_scales(
     return scales.astype(np.float32)
 
 
-def _shaped(scales: npt.NDArray[np.float32], rank: int, axis: int) -> Double:
+def along(scales: npt.NDArray[np.float32] | Double, rank: int, axis: int) -> Double:
+    """Numbers, one a channel or one in all, in the shape that fits an array of some rank."""
     shape = [1] * rank
     if scales.size > 1:
         shape[axis] = -1
@@ -70,7 +71,7 @@ def stored_weights(
 ) -> Stored:
     """Weights rounded to nearest on their scales."""
     most = (1 << (bits - 1)) - 1
-    steps = weights.astype(np.float64) / _shaped(scales, weights.ndim, axis)
+    steps = weights.astype(np.float64) / along(scales, weights.ndim, axis)
     data = np.clip(np.rint(steps), -most, most).astype(np.int8)
     per_channel = scales.size > 1
     zeros = np.zeros(scales.size, np.int64)

@@ -7,7 +7,6 @@ piece by piece), or a CSV file. Samples are real numbers, as the float network t
 from __future__ import annotations
 
 import wave
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +23,7 @@ from npuforge.tasks.preprocess import (
     image_geometry,
     load_pixels,
 )
+from npuforge.tasks.samples import read_npy, read_npz
 
 LABEL_NAMES = ("labels", "label", "y", "targets")
 """Names under which an .npz holds class numbers rather than an input."""
@@ -163,7 +163,7 @@ def open_dataset(paths: Sequence[Path], graph: Graph, pre: Preprocessing | None 
             classes += names
         elif not path.is_file():
             raise UsageError("INP-008", path=path)
-        elif is_image(path) or path.suffix.lower() == _WAVE:
+        elif _is_sample(path):
             items.append(Item(path))
         else:
             opened[path], labels, count = _arrays(path, graph)
@@ -182,8 +182,7 @@ def _folder(folder: Path) -> tuple[list[Item], list[str]]:
     """Files of a folder; when it has folders with files in them, those are classes."""
 
     def wanted(place: Path) -> list[Path]:
-        names = sorted(p for p in place.rglob("*") if p.is_file())
-        return [p for p in names if is_image(p) or p.suffix.lower() == _WAVE]
+        return sorted(p for p in place.rglob("*") if p.is_file() and _is_sample(p))
 
     parts = [(p.name, wanted(p)) for p in sorted(folder.iterdir()) if p.is_dir()]
     parts = [(name, files) for name, files in parts if files]
@@ -203,20 +202,16 @@ def _arrays(path: Path, graph: Graph) -> tuple[Mapping[str, Array], Array | None
     """The arrays of a file by input, its labels and the number of samples."""
     suffix = path.suffix.lower()
     labels: Array | None = None
-    try:
-        if suffix == ".csv":
-            return _table(path, graph)
-        if suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                named = {name: archive[name] for name in archive.files}
-            for name in LABEL_NAMES:
-                if name in named and name not in graph.inputs and len(named) > len(graph.inputs):
-                    labels = np.asarray(named.pop(name)).reshape(-1)
-                    break
-        else:
-            named = {graph.inputs[0]: np.load(path, mmap_mode="r", allow_pickle=False)}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise UsageError("INP-006", path=path, reason=str(error)) from None
+    if suffix == ".csv":
+        return _table(path, graph)
+    if suffix == ".npz":
+        named = read_npz(path)
+        for name in LABEL_NAMES:
+            if name in named and name not in graph.inputs and len(named) > len(graph.inputs):
+                labels = np.asarray(named.pop(name)).reshape(-1)
+                break
+    else:
+        named = {graph.inputs[0]: read_npy(path, mapped=True)}
     if len(named) != len(graph.inputs):
         names = ", ".join(graph.inputs)
         raise UsageError("INP-007", path=path, got=len(named), want=len(graph.inputs), names=names)
@@ -250,7 +245,10 @@ def _stacked(tensor: Tensor, values: Array) -> tuple[Array, int]:
 def _table(path: Path, graph: Graph) -> tuple[Mapping[str, Array], Array | None, int]:
     """Rows of numbers; one number more than the input takes: the last is the class."""
     tensor = graph.tensors[graph.inputs[0]]
-    rows = np.loadtxt(path, np.float32, delimiter=",", ndmin=2)
+    try:
+        rows = np.loadtxt(path, np.float32, delimiter=",", ndmin=2)
+    except (OSError, ValueError) as error:
+        raise UsageError("INP-006", path=path, reason=str(error)) from None
     labels: Array | None = None
     if rows.shape[1] == tensor.size + 1:
         labels, rows = rows[:, -1].astype(np.int64), rows[:, :-1]

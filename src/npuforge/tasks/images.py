@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from npuforge.errors import UsageError
 from npuforge.graph import NUMPY_TYPES, Array, Graph, Quantization, Tensor
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
 
 _SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm"})
 MAX_PIXELS = 100_000_000
@@ -47,17 +52,35 @@ def read_image(path: Path, height: int, width: int, channels: int) -> npt.NDArra
 
     if channels not in (1, 3):
         raise UsageError("INP-010", path=path, channels=channels)
+    return decode_image(
+        path,
+        (height, width, channels),
+        lambda whole: ImageOps.fit(whole, (width, height), Image.Resampling.BILINEAR),
+    )
+
+
+def decode_image(
+    path: Path, shape: tuple[int, int, int], fit: Callable[[Picture], Picture]
+) -> npt.NDArray[np.uint8]:
+    """A picture as bytes.
+
+    Args:
+        path: file.
+        shape: of the result: height, width and channels, 1 for grey or 3 for RGB.
+        fit: brings the upright picture, grey or RGB, to that width and height.
+
+    Raises:
+        UsageError: not a picture that can be read.
+    """
+    from PIL import Image, ImageOps
+
     try:
         with Image.open(path) as picture:
             if picture.width * picture.height > MAX_PIXELS:
                 raise UsageError("INP-011", path=path, reason=f"{picture.size} pixels")
-            mode = "RGB" if channels == 3 else "L"
-            fitted = ImageOps.fit(
-                ImageOps.exif_transpose(picture).convert(mode),
-                (width, height),
-                Image.Resampling.BILINEAR,
-            )
-            return np.asarray(fitted, np.uint8).reshape(height, width, channels)
+            mode = "L" if shape[2] == 1 else "RGB"
+            whole = ImageOps.exif_transpose(picture).convert(mode)
+            return np.asarray(fit(whole), np.uint8).reshape(shape)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise UsageError("INP-011", path=path, reason=str(error)) from None
 

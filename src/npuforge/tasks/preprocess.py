@@ -11,14 +11,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from npuforge.errors import UsageError
-from npuforge.graph import Array, Tensor
-from npuforge.tasks.images import MAX_PIXELS, ImageRange, store
+from npuforge.graph import Tensor
+from npuforge.tasks.images import ImageRange, decode_image
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
 
 Real = npt.NDArray[np.float32]
 
@@ -79,10 +82,6 @@ class Preprocessing:
         std = self._spread("std", self.std, channels)
         bytes_ = np.arange(256, dtype=np.float64)[:, None] * self.scale
         return ((bytes_ - mean) / std).astype(np.float32)
-
-    def table(self, tensor: Tensor, channels: int) -> Array:
-        """What the input stores for every byte: [256, channels] of the input's type."""
-        return store(tensor, self.values(channels))
 
     def apply(self, pixels: npt.NDArray[np.uint8]) -> Real:
         """Pixels [height, width, channels] as real numbers of the same shape."""
@@ -197,33 +196,29 @@ def load_pixels(path: Path, size: Geometry, pre: Preprocessing) -> npt.NDArray[n
     Raises:
         UsageError: not a picture that can be read.
     """
-    from PIL import Image, ImageOps
-
-    try:
-        with Image.open(path) as picture:
-            if picture.width * picture.height > MAX_PIXELS:
-                raise UsageError("INP-011", path=path, reason=f"{picture.size} pixels")
-            mode = "L" if size.channels == 1 else "RGB"
-            whole = ImageOps.exif_transpose(picture).convert(mode)
-            if pre.crop < 1:
-                w, h = whole.width * pre.crop, whole.height * pre.crop
-                left, top = (whole.width - w) / 2, (whole.height - h) / 2
-                whole = whole.crop((round(left), round(top), round(left + w), round(top + h)))
-            target, how = (size.width, size.height), Image.Resampling.BILINEAR
-            if pre.fit is Fit.STRETCH:
-                fitted = whole.resize(target, how)
-            elif pre.fit is Fit.LETTERBOX:
-                grey = pre.background
-                fill = grey if size.channels == 1 else (grey, grey, grey)
-                fitted = ImageOps.pad(whole, target, how, color=fill)
-            else:
-                fitted = ImageOps.fit(whole, target, how)
-            pixels = np.asarray(fitted, np.uint8).reshape(size.height, size.width, size.channels)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise UsageError("INP-011", path=path, reason=str(error)) from None
+    shape = (size.height, size.width, size.channels)
+    pixels = decode_image(path, shape, lambda whole: _fitted(whole, size, pre))
     if pre.colour is Colour.BGR and size.channels == 3:
         pixels = pixels[..., ::-1]
     return pixels
+
+
+def _fitted(whole: Picture, size: Geometry, pre: Preprocessing) -> Picture:
+    """The declared part of a picture in the network's size."""
+    from PIL import Image, ImageOps
+
+    if pre.crop < 1:
+        w, h = whole.width * pre.crop, whole.height * pre.crop
+        left, top = (whole.width - w) / 2, (whole.height - h) / 2
+        whole = whole.crop((round(left), round(top), round(left + w), round(top + h)))
+    target, how = (size.width, size.height), Image.Resampling.BILINEAR
+    if pre.fit is Fit.STRETCH:
+        return whole.resize(target, how)
+    if pre.fit is Fit.LETTERBOX:
+        grey = pre.background
+        fill = grey if size.channels == 1 else (grey, grey, grey)
+        return ImageOps.pad(whole, target, how, color=fill)
+    return ImageOps.fit(whole, target, how)
 
 
 def arranged(pixels: Real, size: Geometry) -> Real:

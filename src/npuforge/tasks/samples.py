@@ -76,7 +76,7 @@ def load_samples(
         return _pictures(paths, graph, image_range)
     arrays: dict[str, Array] = {}
     if len(paths) == 1 and paths[0].suffix.lower() == ".npz":
-        arrays = _named(paths[0], _read_npz(paths[0]), graph)
+        arrays = _named(paths[0], read_npz(paths[0]), graph)
     else:
         if len(paths) != len(graph.inputs):
             raise UsageError(
@@ -121,13 +121,10 @@ def _read_array(path: Path, graph: Graph, tensor: Tensor, image_range: ImageRang
             rows = np.loadtxt(path, np.float64, delimiter=",", ndmin=2)
             return _from_csv(path, tensor, rows)
         if suffix == ".npz":
-            return next(iter(_read_npz(path).values()))
-        loaded: Array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, StopIteration, zipfile.BadZipFile) as error:
+            return next(iter(read_npz(path).values()))
+    except (OSError, ValueError, EOFError, StopIteration) as error:
         raise UsageError("INP-006", path=path, reason=str(error)) from None
-    if not isinstance(loaded, np.ndarray):
-        raise UsageError("INP-006", path=path, reason="not an .npy file")
-    return loaded
+    return read_npy(path)
 
 
 def _from_csv(path: Path, tensor: Tensor, rows: Array) -> Array:
@@ -141,11 +138,35 @@ def _from_csv(path: Path, tensor: Tensor, rows: Array) -> Array:
     return rows.astype(NUMPY_TYPES[tensor.dtype]).reshape(len(rows), *tensor.shape)
 
 
-def _read_npz(path: Path) -> dict[str, Array]:
+def read_npy(path: Path, *, mapped: bool = False) -> Array:
+    """The array of an .npy file.
+
+    Args:
+        path: file.
+        mapped: leave the numbers in the file until they are read.
+
+    Raises:
+        UsageError: not such a file, or a damaged one.
+    """
+    try:
+        loaded: Array = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise UsageError("INP-006", path=path, reason=str(error)) from None
+    if not isinstance(loaded, np.ndarray):
+        raise UsageError("INP-006", path=path, reason="not an .npy file")
+    return loaded
+
+
+def read_npz(path: Path) -> dict[str, Array]:
+    """The arrays of an .npz file by name.
+
+    Raises:
+        UsageError: not such a file, or a damaged one.
+    """
     try:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
         raise UsageError("INP-006", path=path, reason=str(error)) from None
 
 

@@ -21,7 +21,6 @@ import numpy.typing as npt
 
 from npuforge.errors import ModelError, ToolError, UnsupportedError
 
-HDF5 = b"\x89HDF\r\n\x1a\n"
 ARCHIVE = b"PK\x03\x04"
 MOST_LAYERS = 10_000
 MOST_NESTED = 8

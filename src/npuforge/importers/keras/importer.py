@@ -102,33 +102,30 @@ class _Build:
 
     def model(self, raw: RawModel, fed: Sequence[str] | None) -> list[str]:
         """Add a model's layers; returns the names of its outputs."""
-        made: dict[tuple[str, int], list[str]] = {}
+        made: dict[str, list[str]] = {}
         last: list[str] = list(fed or ())
         supply = list(fed) if fed is not None else None
         functional = bool(raw.outputs)
         for number, layer in enumerate(raw.layers):
             if layer.kind == "InputLayer":
                 last = [supply.pop(0)] if supply is not None else [self._input(layer)]
-                made[layer.name, 0] = last
+                made[layer.name] = last
                 continue
             if not functional:
                 if not last:
                     last = [self._input(layer)]
                 last = self._layer(layer, last)
                 continue
-            for use, reads in enumerate(layer.inputs):
-                sources = []
-                for source, index in reads:
-                    known = [v for (n, _), v in made.items() if n == source]
-                    sources.append(known[-1][index])
-                last = self._layer(layer, sources)
-                made[layer.name, use] = last
             if not layer.inputs:
                 raise ValueError(f"layer {number} ({layer.name}) reads nothing")
+            if len(layer.inputs) > 1:
+                # which use a reader means is numbered differently by the versions of Keras
+                raise self.refused(layer, f"used {len(layer.inputs)} times")
+            sources = [made[source][index] for source, index in layer.inputs[0]]
+            last = made[layer.name] = self._layer(layer, sources)
         if not functional:
             return last
-        return [[v for (n, _), v in made.items() if n == end][-1][index]
-                for end, index in raw.outputs]  # fmt: skip
+        return [made[end][index] for end, index in raw.outputs]
 
     def _input(self, layer: RawLayer) -> str:
         shape = layer.config.get("batch_input_shape") or layer.config.get("batch_shape")
@@ -260,8 +257,8 @@ def _depthwise_part(
     pads = _padding(build, layer, build.shape(source), (h, w), stride, dilation)
     attrs = ConvAttrs(stride, dilation, pads, act)
     weights = build.constant(layer, "depthwise", kernel.reshape(1, h, w, c * m))
-    zeros = build.constant(layer, "zeros", np.zeros(c * m)) if not biased else ""
-    bias = _bias(build, layer, c * m) if biased else zeros
+    zeros = np.zeros(c * m)
+    bias = _bias(build, layer, c * m) if biased else build.constant(layer, "zeros", zeros)
     made = build.add(layer, "depthwise_conv2d", [source, weights, bias], attrs)
     return build.activation(layer, made, rest)
 
@@ -288,13 +285,9 @@ def _transposed(build: _Build, layer: RawLayer, sources: Sequence[str]) -> str:
     extra: list[int] = []
     for axis in (0, 1):
         size, step = kernel.shape[axis], stride[axis]
-        if layer.config.get("padding") == "same":
-            before, after = same_padding(x[axis + 1] * step, size, step, 1)
-            extra.append(max(step - size, 0))
-            pads += [before, after]
-        else:
-            pads += [0, 0]
-            extra.append(max(step - size, 0))
+        same = layer.config.get("padding") == "same"
+        pads += same_padding(x[axis + 1] * step, size, step, 1) if same else (0, 0)
+        extra.append(max(step - size, 0))
     act, rest = build.fused(layer.config.get("activation"))
     attrs = TransposeConvAttrs(
         stride, (pads[0], pads[1], pads[2], pads[3]), (extra[0], extra[1]), act
@@ -481,5 +474,3 @@ _LAYERS: Mapping[str, Handler] = {
     "Permute": _permute,
     "Rescaling": _rescaling,
 }
-KERAS_LAYERS = tuple(sorted((*_LAYERS, *_IDENTITY, "InputLayer", "Sequential", "Functional")))
-"""Layers that are read."""

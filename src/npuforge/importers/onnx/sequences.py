@@ -59,7 +59,9 @@ class _Rewriting:
 
     def take(self, node: RawNode) -> None:
         """Append the node between the two changes of shape."""
-        image, result = (self._names.fresh(f"{name}/image") for name in _ends(node))
+        image, result = (
+            self._names.fresh(f"{name}/image") for name in (node.inputs[0], node.outputs[0])
+        )
         axes: dict[str, AttrValue] = {"axes": (_ROW_AXIS,)}
         self._append(node, "Unsqueeze", (node.inputs[0],), image, axes)
         inputs = [image, *node.inputs[1:]]
@@ -107,10 +109,6 @@ class _Rewriting:
     ) -> None:
         name = f"{node.name}/{op}"
         self.add(RawNode(0, name, op, "", tuple(inputs), (output,), attrs))
-
-
-def _ends(node: RawNode) -> tuple[str, str]:
-    return node.inputs[0], node.outputs[0]
 
 
 def _widened(attrs: Mapping[str, AttrValue]) -> dict[str, AttrValue]:
