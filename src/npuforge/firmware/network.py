@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from npuforge import _native
 from npuforge.boards import placed_steps
@@ -37,6 +38,17 @@ class Network:
     schedule: Schedule
     plan: Plan
 
+    @cached_property
+    def tables(self) -> str:
+        """The step table and what it refers to, as C; header, source and build number need it."""
+        return _tables(self)
+
+    @cached_property
+    def build(self) -> int:
+        """CRC-32 over everything that is generated for it: another plan, another number."""
+        text = "\n".join([self.tables, _interface(self, 0)])
+        return zlib.crc32(self.plan.image.tobytes(), zlib.crc32(text.encode()))
+
 
 @dataclass
 class _Table:
@@ -54,12 +66,6 @@ def capture_order(schedule: Schedule) -> list[tuple[str, TensorPlace]]:
     return sorted(places, key=lambda item: item[1].step)
 
 
-def build_number(network: Network) -> int:
-    """CRC-32 over everything that is generated for a network: another plan, another number."""
-    text = "\n".join([_tables(network), _interface(network, 0)])
-    return zlib.crc32(network.plan.image.tobytes(), zlib.crc32(text.encode()))
-
-
 def network_header(network: Network) -> str:
     """The header of a generated network."""
     name, upper = network.name, network.name.upper()
@@ -72,7 +78,7 @@ def network_header(network: Network) -> str:
         "",
         f"#define {upper}_WEIGHT_BYTES {network.plan.image.size}u",
         f"#define {upper}_ACTIVATION_BYTES {network.plan.activation_bytes}u",
-        f"#define {upper}_BUILD {build_number(network):#010x}u",
+        f"#define {upper}_BUILD {network.build:#010x}u",
     ]
     for kind, names in (("INPUT", network.graph.inputs), ("OUTPUT", network.graph.outputs)):
         lines.append(f"#define {upper}_{kind}_COUNT {len(names)}u")
@@ -86,7 +92,7 @@ def network_header(network: Network) -> str:
 
 def network_source(network: Network) -> str:
     """The source of a generated network: memory, shapes, operands, parameters, steps, interface."""
-    return "\n".join([_tables(network), _interface(network, build_number(network))])
+    return "\n".join([network.tables, _interface(network, network.build)])
 
 
 def _tables(network: Network) -> str:
