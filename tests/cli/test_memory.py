@@ -57,3 +57,22 @@ def test_write(tmp_path: Path) -> None:
     assert isinstance(again.exception, NpuforgeError)
     assert again.exception.code == "OUT-005"
     assert CliRunner().invoke(app, [*arguments, "--force"]).exit_code == 0
+
+
+def test_check_asks_for_no_board_unless_one_is_named(tmp_path: Path) -> None:
+    """The files of a board agree among themselves; another board has other memories."""
+    write = ["memory", "write", str(EXAMPLE), "-o", str(tmp_path)]
+    assert CliRunner().invoke(app, write).exit_code == 0
+    check = [
+        "memory",
+        "check",
+        str(tmp_path / "link.ld"),
+        str(tmp_path / "npu.mpool"),
+        str(EXAMPLE),
+    ]
+    shown = CliRunner().invoke(app, check)
+    assert shown.exit_code == 0, shown.output
+    assert CliRunner().invoke(app, [*check, "-t", "stm32n6570-dk"]).exit_code == 0
+    other = CliRunner().invoke(app, [*check, "-t", "mps3-an547"])
+    assert other.exit_code == 1
+    assert "no memory at" in other.output

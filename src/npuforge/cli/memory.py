@@ -34,8 +34,8 @@ def command(
         "measure, map, export: a model; check: linker scripts, ELF, map, .mpool, c_info.json, "
         "nf_mpu.c, descriptions."
     ),
-    target: str = typer.Option(
-        "mps3-an547",
+    target: str | None = typer.Option(
+        None,
         "--target",
         "-t",
         help="ledger: machine the program was linked for; measure, map, export: board (mps3-an547 "
