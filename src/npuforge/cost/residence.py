@@ -87,9 +87,9 @@ def place_activations(
     lifetimes = _lifetimes(graph, works)
     sizes = {name: graph.tensor(name).nbytes for name in lifetimes}
     live = _live(graph, works, lifetimes)
-    if not works or int(live.max()) <= near:
-        return Residence(peak=int(live.max()) if works else 0)
-    peak = int(live.max())
+    peak = int(live.max(initial=0))
+    if peak <= near:
+        return Residence(peak=peak)
     # What is on the chip, and what of it is in CPU RAM, at every epoch.
     inside, slow = live.copy(), np.zeros_like(live)
     memory: dict[str, Memory] = {}

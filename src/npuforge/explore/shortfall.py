@@ -22,7 +22,13 @@ from npuforge.lowering import BufferKind, Schedule
 from npuforge.mapping import map_to_npu
 from npuforge.memory.layout import layout_system, remaining
 from npuforge.memory.plan import plan_memory
-from npuforge.memory.shortfall import Shortfall, buffers_alive, find_shortfall
+from npuforge.memory.shortfall import (
+    Shortfall,
+    buffers_alive,
+    by_step,
+    bytes_needed,
+    find_shortfall,
+)
 from npuforge.memory.system import SystemDescription
 from npuforge.targets import Target, Use, load_target
 from npuforge.vocab import DType
@@ -122,14 +128,14 @@ def _planned(schedule: Schedule, target: Target) -> int | None:
 
 def _tried(kind: str, detail: str, schedule: Schedule, inside: Target) -> Remedy:
     planned = _planned(schedule, inside)
-    need = find_shortfall(schedule, 0).need
+    need = bytes_needed(schedule)
     return Remedy(kind, detail, planned if planned is not None else need, planned is not None)
 
 
 ELEMENT_WISE = frozenset(
     ("add", "sub", "mul", "div", "relu", "relu6", "relu_n1_to_1", "leaky_relu", "prelu", "logistic",
-     "sigmoid", "tanh", "hard_swish", "elu", "abs", "neg", "minimum", "maximum", "exp", "sqrt",
-     "rsqrt", "quantize", "clip", "gelu")
+     "tanh", "hard_swish", "elu", "abs", "neg", "minimum", "maximum", "exp", "sqrt",
+     "rsqrt", "quantize", "gelu")
 )  # fmt: skip
 
 
@@ -170,7 +176,7 @@ def _in_place(schedule: Schedule, inside: Target) -> Iterator[Remedy]:
         for name, place in schedule.tensors.items()
     }
     changed = replace(schedule, steps=steps, buffers=buffers, tensors=tensors)
-    if find_shortfall(changed, 0).need < find_shortfall(schedule, 0).need:
+    if bytes_needed(changed) < bytes_needed(schedule):
         yield _tried("in place", f"{len(home)} buffers", changed, inside)
 
 
@@ -231,11 +237,8 @@ def _spill(
         alive = [buffer for buffer in sizes.values() if buffer.name in kept]
         if not alive:
             return
-        per_step = [
-            [b for b in alive if b.first <= step <= b.last]
-            for step in range(-1, len(schedule.steps) + 1)
-        ]
-        peak = max(per_step, key=lambda buffers: sum(b.nbytes for b in buffers))
+        per_step = by_step(alive, len(schedule.steps))
+        peak = max(per_step.values(), key=lambda buffers: sum(b.nbytes for b in buffers))
         excess = sum(b.nbytes for b in peak) - capacity
         enough = [b for b in peak if b.nbytes >= excess > 0]
         key = attrgetter("nbytes", "name")

@@ -255,7 +255,7 @@ def _not_offered(taker: FileClaims, offerer: FileClaims) -> Iterator[Disagreemen
 def _against_target(claim: Claim, target: Target) -> Iterator[Disagreement]:
     at = claim.start
     while at < claim.end:
-        pool = next((pool for pool in target.pools if pool.base <= at < pool.end), None)
+        pool = target.pool_at(at)
         if pool is None:
             yield Disagreement(Conflict.NO_MEMORY, claim, None, at, claim.end)
             return

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
+from dataclasses import dataclass, replace
 
 from npuforge.lowering import BufferKind, Schedule
-from npuforge.memory.plan import Plan, aligned
+from npuforge.memory.plan import Plan, lower_bound, spans_of
 
 Term = tuple[str, int]
 
@@ -54,13 +52,7 @@ def peak_breakdown(schedule: Schedule, plan: Plan) -> PeakBreakdown:
 
 
 def _peak(schedule: Schedule, kinds: set[BufferKind], padded: bool) -> tuple[int, int]:
-    change = np.zeros(len(schedule.steps) + 3, np.int64)
-    for buffer in schedule.activations:
-        if buffer.kind in kinds:
-            life = schedule.lifetimes[buffer.name]
-            size = aligned(buffer.nbytes, buffer.alignment) if padded else buffer.nbytes
-            change[life.first + 1] += size
-            change[life.last + 2] -= size
-    live = np.cumsum(change)
-    peak = int(np.argmax(live))
-    return int(live[peak]), max(peak - 1, 0)
+    spans = [span for span in spans_of(schedule) if schedule.buffers[span.name].kind in kinds]
+    if not padded:
+        spans = [replace(span, size=schedule.buffers[span.name].nbytes) for span in spans]
+    return lower_bound(spans, len(schedule.steps))

@@ -18,7 +18,7 @@ from npuforge.artefacts.map_pieces import FILL, MapPiece
 from npuforge.errors import PlanError
 from npuforge.memory.classes import classify
 from npuforge.memory.system import Account
-from npuforge.targets import Pool, Target
+from npuforge.targets import Target
 
 UNEXPLAINED = "not in the map"
 """Name of a line for bytes of a section that no piece of the map covers."""
@@ -100,13 +100,11 @@ class Ledger:
         target: name of the target.
         lines: by address.
         pools: every memory of the target.
-        notes: what is not known, in words.
     """
 
     target: str
     lines: tuple[LedgerLine, ...]
     pools: tuple[PoolSum, ...]
-    notes: tuple[str, ...] = ()
 
     def by_account(self) -> Mapping[Account, int]:
         """Bytes of every class."""
@@ -133,7 +131,7 @@ class Ledger:
         return Sizes(sums[Column.TEXT], sums[Column.DATA], sums[Column.BSS])
 
 
-def make_ledger(lines: Iterable[LedgerLine], target: Target, notes: Sequence[str] = ()) -> Ledger:
+def make_ledger(lines: Iterable[LedgerLine], target: Target) -> Ledger:
     """Sort the lines and add them up.
 
     Raises:
@@ -160,7 +158,7 @@ def make_ledger(lines: Iterable[LedgerLine], target: Target, notes: Sequence[str
         )
         for pool in target.pools
     )
-    return Ledger(target.name, ordered, pools, tuple(notes))
+    return Ledger(target.name, ordered, pools)
 
 
 def split_by_pool(line: LedgerLine, target: Target) -> Iterator[LedgerLine]:
@@ -171,17 +169,12 @@ def split_by_pool(line: LedgerLine, target: Target) -> Iterator[LedgerLine]:
     """
     at = line.address
     while at < line.end:
-        pool = pool_at(target, at)
+        pool = target.pool_at(at)
         if pool is None:
             raise PlanError("SYS-011", name=line.name, address=f"{at:#x}", target=target.name)
         end = min(line.end, pool.end)
         yield replace(line, pool=pool.name, address=at, nbytes=end - at)
         at = end
-
-
-def pool_at(target: Target, address: int) -> Pool | None:
-    """The memory behind an address."""
-    return next((pool for pool in target.pools if pool.base <= address < pool.end), None)
 
 
 def linked_ledger(

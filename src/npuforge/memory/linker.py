@@ -62,7 +62,9 @@ def place_sections(plans: Sequence[tuple[str, Plan]], target: Target) -> list[Li
         for section, region, use in regions:
             load = use is Use.WEIGHTS
             if plan.target == target.name:
-                pool = _home(target, region)
+                home = target.pool_at(region.base)
+                assert home is not None
+                pool = home
                 address = region.base if not load else max(region.base, free[pool.name])
             else:
                 pool = _roomy(target, free, region.used, use)
@@ -70,10 +72,6 @@ def place_sections(plans: Sequence[tuple[str, Plan]], target: Target) -> list[Li
             free[pool.name] = aligned(address + region.used, target.buffer_alignment)
             sections.append(LinkSection(section, pool.name, address, region.used, load))
     return sections
-
-
-def _home(target: Target, region: Region) -> Pool:
-    return next(pool for pool in target.pools if pool.base <= region.base < pool.end)
 
 
 def _roomy(target: Target, free: dict[str, int], nbytes: int, use: Use) -> Pool:
@@ -108,14 +106,15 @@ def linker_script(sections: Sequence[LinkSection], target: Target, title: str) -
         access = "rwx" if pool.writable else "rx"
         lines.append(f"    {name} ({access}) : ORIGIN = {pool.base:#010x}, LENGTH = {pool.size:#x}")
     lines += ["}", "", "SECTIONS", "{"]
-    lines += _fixed_sections(sections)
+    lines += fixed_sections(sections)
     lines += code_sections(code.name, data.name, data.end)
     lines += ["}", ""]
     lines += assertions(sections)
     return "\n".join(lines) + "\n"
 
 
-def _fixed_sections(sections: Sequence[LinkSection]) -> list[str]:
+def fixed_sections(sections: Sequence[LinkSection]) -> list[str]:
+    """Output sections at the addresses of a plan."""
     lines = []
     for s in sections:
         kind = "" if s.load else " (NOLOAD)"

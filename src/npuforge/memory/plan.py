@@ -102,11 +102,7 @@ def plan_memory(schedule: Schedule, target: Target) -> Plan:
     Raises:
         PlanError: the activations or the weights do not fit into the target's pools.
     """
-    spans = []
-    for buffer in schedule.activations:
-        life = schedule.lifetimes[buffer.name]
-        size = aligned(buffer.nbytes, buffer.alignment)
-        spans.append(_Span(buffer.name, size, buffer.alignment, life.first, life.last))
+    spans = spans_of(schedule)
     bound, peak_step = lower_bound(spans, len(schedule.steps))
     offsets, groups = _place(spans, target, bound)
     image, weight_places = weights_image(schedule.constants)
@@ -132,7 +128,9 @@ def plan_memory(schedule: Schedule, target: Target) -> Plan:
 
 
 @dataclass(frozen=True)
-class _Span:
+class Span:
+    """A buffer to be placed: padded bytes, alignment, first and last step of its life."""
+
     name: str
     size: int
     alignment: int
@@ -140,7 +138,17 @@ class _Span:
     last: int
 
 
-def lower_bound(spans: Iterable[_Span], steps: int) -> tuple[int, int]:
+def spans_of(schedule: Schedule) -> list[Span]:
+    """All writable buffers of a schedule, in its order."""
+    spans = []
+    for buffer in schedule.activations:
+        life = schedule.lifetimes[buffer.name]
+        size = aligned(buffer.nbytes, buffer.alignment)
+        spans.append(Span(buffer.name, size, buffer.alignment, life.first, life.last))
+    return spans
+
+
+def lower_bound(spans: Iterable[Span], steps: int) -> tuple[int, int]:
     """The largest number of bytes in use at one step, and that step."""
     change = np.zeros(steps + 3, np.int64)
     for span in spans:
@@ -172,11 +180,11 @@ def _region(group: Sequence[Pool], used: int) -> Region:
     return Region("+".join(pool.name for pool in kept), kept[0].base, size, used, speed)
 
 
-Placed = list[tuple[_Span, int]]
+Placed = list[tuple[Span, int]]
 
 
 def _place(
-    spans: Sequence[_Span], target: Target, bound: int
+    spans: Sequence[Span], target: Target, bound: int
 ) -> tuple[list[Placed], list[list[Pool]]]:
     """Greedy by size over the pool groups; slower joined groups before any spill."""
     attempts = [pool_groups(target, same_speed=True), pool_groups(target, same_speed=False)]
@@ -205,7 +213,7 @@ def _size(group: Sequence[Pool]) -> int:
     return group[-1].end - group[0].base
 
 
-def _greedy(spans: Sequence[_Span], capacities: Sequence[int]) -> list[Placed] | None:
+def _greedy(spans: Sequence[Span], capacities: Sequence[int]) -> list[Placed] | None:
     """Largest first, each at the lowest free offset of the first region that has room."""
     regions: list[Placed] = [[] for _ in capacities]
     for span in sorted(spans, key=lambda s: (-s.size, s.first, s.name)):
@@ -219,7 +227,7 @@ def _greedy(spans: Sequence[_Span], capacities: Sequence[int]) -> list[Placed] |
     return regions
 
 
-def _lowest(span: _Span, placed: Placed) -> int:
+def _lowest(span: Span, placed: Placed) -> int:
     busy = sorted(
         (offset, offset + other.size)
         for other, offset in placed

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from npuforge.artefacts.minimalloc import BufferRow
 from npuforge.lowering import Schedule
-from npuforge.memory.plan import Plan, aligned
+from npuforge.memory.plan import Plan, lower_bound, spans_of
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,12 @@ class Shortfall:
 
 def buffers_alive(schedule: Schedule) -> tuple[Alive, ...]:
     """All writable buffers of a schedule with their padded sizes."""
-    return tuple(
-        Alive(
-            buffer.name,
-            aligned(buffer.nbytes, buffer.alignment),
-            schedule.lifetimes[buffer.name].first,
-            schedule.lifetimes[buffer.name].last,
-        )
-        for buffer in schedule.activations
-    )
+    return tuple(Alive(s.name, s.size, s.first, s.last) for s in spans_of(schedule))
+
+
+def bytes_needed(schedule: Schedule) -> int:
+    """Most bytes alive at once; no plan takes less."""
+    return lower_bound(spans_of(schedule), len(schedule.steps))[0]
 
 
 def minimalloc_rows(schedule: Schedule, plan: Plan | None = None) -> tuple[BufferRow, ...]:
@@ -85,7 +82,7 @@ def find_shortfall(schedule: Schedule, capacity: int) -> Shortfall:
         capacity: bytes of the memory that activations may use.
     """
     alive = buffers_alive(schedule)
-    per_step = _by_step(alive, len(schedule.steps))
+    per_step = by_step(alive, len(schedule.steps))
     step = max(per_step, key=lambda s: (sum(b.nbytes for b in per_step[s]), -s), default=0)
     need = sum(buffer.nbytes for buffer in per_step.get(step, ()))
     together, at = smallest_conflict(per_step, capacity)
@@ -120,7 +117,8 @@ def smallest_conflict(
     return best, where
 
 
-def _by_step(alive: Sequence[Alive], steps: int) -> dict[int, list[Alive]]:
+def by_step(alive: Sequence[Alive], steps: int) -> dict[int, list[Alive]]:
+    """The buffers alive at each step; what lives before the first one is at step -1."""
     found: dict[int, list[Alive]] = {step: [] for step in range(-1, steps + 1)}
     for buffer in alive:
         for step in range(buffer.first, buffer.last + 1):

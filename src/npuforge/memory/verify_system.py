@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npuforge.errors import PlanError
-from npuforge.memory.layout import Block, SystemLayout
+from npuforge.memory.layout import Block, PlacedNetwork, SystemLayout
 from npuforge.memory.system import Account
 from npuforge.targets import Reach
 
@@ -37,7 +37,7 @@ def verify_layout(layout: SystemLayout) -> None:
                     rule=f"{other.name} lies there too",
                 )  # fmt: skip
     for network in layout.networks:
-        _check_network(layout, network.name)
+        _check_network(layout, network)
 
 
 def _check_place(layout: SystemLayout, block: Block) -> None:
@@ -82,9 +82,8 @@ def _check_alignment(layout: SystemLayout, block: Block) -> None:
             )  # fmt: skip
 
 
-def _check_network(layout: SystemLayout, name: str) -> None:
+def _check_network(layout: SystemLayout, network: PlacedNetwork) -> None:
     """Activations and weights of a plan lie inside of blocks of their class."""
-    network = next(entry for entry in layout.networks if entry.name == name)
     plan = network.plan
     ranges = [(region.base, region.base + region.used, Account.ACTIVATIONS)
               for region in plan.regions]  # fmt: skip
@@ -97,6 +96,6 @@ def _check_network(layout: SystemLayout, name: str) -> None:
         ]
         if not inside and end > start:
             raise PlanError(
-                "SYS-030", name=name, address=f"{start:#x}",
+                "SYS-030", name=network.name, address=f"{start:#x}",
                 rule=f"no block of {account} covers it up to {end:#x}",
             )  # fmt: skip

@@ -147,6 +147,10 @@ class Target:
                 return pool
         raise KeyError(name)
 
+    def pool_at(self, address: int) -> Pool | None:
+        """The memory behind an address."""
+        return next((pool for pool in self.pools if pool.base <= address < pool.end), None)
+
     def pools_for(self, use: Use) -> tuple[Pool, ...]:
         """The pools that hold one kind of data, in the order of preference."""
         return tuple(pool for pool in self.pools if pool.use is use)

@@ -15,6 +15,7 @@ from npuforge.memory.linker import (
     LinkSection,
     assertions,
     code_sections,
+    fixed_sections,
     region_section,
     weights_section,
 )
@@ -131,14 +132,7 @@ def system_linker_script(layout: SystemLayout, title: str) -> str:
         if r.length
     ]
     lines += ["}", "", "SECTIONS", "{"]
-    for s in sections:
-        kind = "" if s.load else " (NOLOAD)"
-        lines += [
-            f"    {s.section} {s.address:#010x}{kind} :",
-            "    {",
-            f"        KEEP(*({s.section}))",
-            f"    }} > {s.pool}",
-        ]
+    lines += fixed_sections(sections)
     for block in _items(layout):
         lines += _item_section(block)
     stack = next((b for b in layout.blocks if b.name == "main stack"), None)

@@ -108,14 +108,12 @@ def mpool_file(layout: SystemLayout) -> bytes:
     return (json.dumps(mpool_document(layout), indent=2) + "\n").encode()
 
 
-def profile_file(pool_file: str, profile: str = "default", options: str = OPTIONS) -> bytes:
-    """``neural_art.json``: a profile that names the pools.
+def profile_file(pool_file: str) -> bytes:
+    """``neural_art.json``: a profile named ``default`` that names the pools.
 
     Args:
         pool_file: the ``.mpool`` file, relative to the profile.
-        profile: name to give to ``--st-neural-art``.
-        options: of the compiler.
     """
-    entry = {"memory_pool": pool_file, "options": options}
-    document = {"Globals": {}, "Profiles": {profile: entry}}
+    entry = {"memory_pool": pool_file, "options": OPTIONS}
+    document = {"Globals": {}, "Profiles": {"default": entry}}
     return (json.dumps(document, indent=2) + "\n").encode()
