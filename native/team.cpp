@@ -7,12 +7,27 @@
 #include <thread>
 #include <vector>
 
+#if defined(__x86_64__) || defined(_M_X64)
+#include <immintrin.h>
+#endif
+
 namespace npuforge {
 
 namespace {
 
-// Looks at the other members before sleeping: most steps differ by microseconds.
-constexpr int kLooks = 2000;
+// Looks at the other members before sleeping, some 10 ns each: waking a sleeper costs as much as a
+// small step, and a member waits for whole steps too. Half of them give the processor away, for
+// members may outnumber the cores.
+constexpr int kLooks = 20000;
+
+inline void relax()
+{
+#if defined(__x86_64__) || defined(_M_X64)
+    _mm_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
 
 class Barrier final : public Meeting {
 public:
@@ -30,9 +45,14 @@ public:
             changed_.notify_all();
             return;
         }
-        for (int i = 0; i < kLooks; ++i)
-            if (turn_.load() != turn)
+        for (int i = 0; i < kLooks; ++i) {
+            if (turn_.load(std::memory_order_acquire) != turn)
                 return;
+            if (i < kLooks / 2)
+                relax();
+            else
+                std::this_thread::yield();
+        }
         std::unique_lock<std::mutex> lock(mutex_);
         changed_.wait(lock, [&] { return turn_.load() != turn; });
     }
