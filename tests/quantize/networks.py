@@ -86,12 +86,6 @@ class Net:
         size = int(np.prod(self.tensors[x].shape))
         return self.add("reshape", x, attrs=ReshapeAttrs((1, size)))
 
-    def scaled(self, name: str, factors: np.ndarray) -> None:
-        """Multiply a constant."""
-        old = self.tensors[name]
-        data = np.ascontiguousarray(old.array * factors, np.float32)
-        self.tensors[name] = replace(old, data=data)
-
     def layer(self, output: str) -> Node:
         """The node that makes a tensor."""
         return next(node for node in self.nodes if node.outputs[0] == output)

@@ -161,15 +161,14 @@ class Reference:
         kind = self.kind
         perfect = 1.0
         if kind is Quality.ACCURACY:
-            assert accuracy is not None and self.accuracy is not None
+            assert accuracy is not None
+            assert self.accuracy is not None
             quality, perfect = accuracy, self.accuracy
         else:
             quality = agreement if kind is Quality.AGREEMENT and agreement is not None else cosine
         sqnr = min((tally.sqnr for tally in sums.ends), default=float("inf"))
         count = len(self.data)
-        return Score(
-            kind, quality, perfect - quality, sqnr, cosine, agreement, accuracy, count
-        )
+        return Score(kind, quality, perfect - quality, sqnr, cosine, agreement, accuracy, count)
 
 
 def predicted(output: Array | Double) -> int:

@@ -1,9 +1,10 @@
 """The search: from cheap to dear, until the accuracy is within its bound and the time too.
 
 Range methods cost nothing on the target, so all are tried. Equalisation, ranges of single tensors,
-bias correction and rounding cost nothing there either, but time here; they are tried when the bound is
-missed. What is left is paid for on the target: the most sensitive nodes get 16-bit activations or stay float, as few as will do. In
-the end zero points that the NPU likes are taken where the accuracy allows.
+bias correction and rounding cost nothing there either, but time here; they are tried when the bound
+is missed. What is left is paid for on the target: the most sensitive nodes get 16-bit activations
+or stay float, as few as will do. In the end zero points that the NPU likes are taken where the
+accuracy allows.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ SHARES = (0.1, 0.0)
 """`Scheme.signed_share` under NPU zero points, in the order they are tried."""
 MOST_TENSORS = 6
 """Tensors with outliers that get a range method of their own, the worst first."""
-RANKED_ON = 8
+RANKED_ON = 32
 """Samples on which nodes are ranked."""
+MOST_LOWERED = 12
+"""Raised nodes that are tried as integers again, the least sensitive first."""
 
 
 class Step(StrEnum):
@@ -54,6 +57,7 @@ class Step(StrEnum):
     ROUND = "QNS-round"
     WIDE = "QNS-wide"
     FLOAT = "QNS-float"
+    LOWER = "QNS-lower"
     ZERO_POINTS = "QNS-zero-points"
 
 
@@ -127,7 +131,7 @@ class Search:
         session: the chosen quantisation, measured.
         diagnoses: tensors that made the network hard, the worst first.
         ranking: nodes by sensitivity, the most harmful first; empty when it was not needed.
-        raised: nodes that got another precision than asked.
+        raised: nodes with another precision than the scheme's own, by name.
     """
 
     trials: tuple[Trial, ...]
@@ -189,7 +193,7 @@ class _Searcher:
         return _Variant(graph, calibration, known)
 
     def variant(self, equal: bool) -> _Variant:
-        """The plain float graph, or the equalised one; the same object when that changes nothing."""
+        """The plain float graph, or the equalised one; the same where that changes nothing."""
         if equal not in self._variants:
             plain = self._variants[False]
             graph, changed = equalised(plain.graph, plain.statistics)
@@ -294,6 +298,7 @@ class _Searcher:
         names = [name for item in ranking for name in item.nodes]
         for step, kind in ((Step.WIDE, Precision.INT16), (Step.FLOAT, Precision.FLOAT)):
             if self._fewest(base, names, step, kind):
+                self._lowered(names)
                 return
 
     def _ranked(self, base: Candidate) -> tuple[Sensitivity, ...]:
@@ -331,6 +336,18 @@ class _Searcher:
                 count = (low + high) // 2
         return True
 
+    def _lowered(self, names: list[str]) -> None:
+        """Raised nodes one by one back to integers where the bounds still hold: a node may only
+        have been raised because a worse one stood behind it."""
+        assert self.best is not None
+        raised = [name for name in names if name in self.best.candidate.scheme.layers]
+        for name in list(reversed(raised))[1 : MOST_LOWERED + 1]:
+            candidate = self.best.candidate
+            layers = {k: v for k, v in candidate.scheme.layers.items() if k != name}
+            scheme = replace(candidate.scheme, layers=layers)
+            trial = self.attempt(Step.LOWER, short_name(name), replace(candidate, scheme=scheme))
+            self.take(trial, self._bounds.hold(trial.score, trial.price))
+
     def friendly(self) -> None:
         """Zero points that the NPU multiplies 8 by 8 bits with, where the bounds allow it."""
         best = self.best
@@ -338,9 +355,7 @@ class _Searcher:
         if best.price is None or best.price.narrow_share is None or best.price.narrow_share >= 1:
             return
         for share in SHARES:
-            scheme = replace(
-                best.candidate.scheme, zero_points=ZeroPoints.NPU, signed_share=share
-            )
+            scheme = replace(best.candidate.scheme, zero_points=ZeroPoints.NPU, signed_share=share)
             trial = self.attempt(
                 Step.ZERO_POINTS, f"{share:g}", replace(best.candidate, scheme=scheme)
             )
