@@ -2,9 +2,10 @@
 
 Every epoch is fed with the reference's own tensors: after a buffer is compared it is replaced by
 the reference tensor, so that differences do not add up from layer to layer. A buffer is the tensor
-that can be computed from what its epoch read; one that no tensor can be, or that several can, is
-never called equal. Each value must lie within the bound that the chip's arithmetic has there
-(`numerics.neural_art.enclosure`), derived from the network alone.
+that can be computed from what its epoch read. Each value must lie within the bound that the chip's
+arithmetic has there (`numerics.neural_art.enclosure`), derived from the network alone. Where the
+tensors behind a buffer are not known, the nearest one of its shape is compared and no bound is
+claimed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ from npuforge.validate.counterparts import Counterpart, References
 from npuforge.vocab import Contract
 
 _MERGED_FROM = (1, 1, 2)
-"""First compiler version that is taken to merge the requantisation stages: 1.1.3 does, 1.1.1 not."""
+"""First compiler version taken to merge the requantisation stages: 1.1.3 does, 1.1.1 not."""
+_PLAUSIBLE = 8.0
+"""Mean difference in steps above which a tensor only of the right shape is no counterpart."""
 _TOLERANCE = 1e-6
 """For scales that program and network write with different digits."""
 
@@ -75,6 +78,11 @@ class BufferComparison:
     candidates: int
 
     @property
+    def unexplained(self) -> bool:
+        """More than a step off, nothing saturated, and no cause in the epoch."""
+        return self.largest > 1 and not self.saturated and not self.causes
+
+    @property
     def proved(self) -> bool:
         """Whether every value is where the arithmetic of this very tensor must put it."""
         return self.bound is not None and not self.outside and self.candidates == 1
@@ -99,15 +107,14 @@ class ProgramComparison:
 
     @property
     def outside(self) -> tuple[BufferComparison, ...]:
-        """Buffers with values that the arithmetic does not allow, or a step off without a bound."""
-        return tuple(
-            b for b in self.buffers if b.outside or (b.bound is None and b.differing and b.largest)
-        )
+        """Buffers beyond their bound; without one, beyond a step and without a stated cause."""
+        return tuple(b for b in self.buffers if b.outside or (b.bound is None and b.unexplained))
 
     @property
     def explained(self) -> bool:
-        """Whether every buffer was checked, itself or through others, and lies within its bound."""
-        return bool(self.buffers) and not self.outside and not self.unchecked
+        """Whether every compared buffer lies within its bound, and every output was checked."""
+        results = self.run.outputs.keys() & set(self.unchecked)
+        return bool(self.buffers) and not self.outside and not results
 
 
 def _covered(epoch: Epoch | None, buffer: Buffer) -> bool:
@@ -161,9 +168,15 @@ class _Session:
     """A comparison while the program runs."""
 
     def __init__(
-        self, network: Compiled, graph: Graph, tensors: Mapping[str, Array], enclosure: Enclosure
+        self,
+        network: Compiled,
+        graph: Graph,
+        tensors: Mapping[str, Array],
+        enclosure: Enclosure,
+        layers: Mapping[str, int],
     ) -> None:
         self.network, self.tensors, self.enclosure = network, tensors, enclosure
+        self.layers = layers
         self.references = References(graph, tensors)
         self.roots = storage_roots(graph)
         self.epochs = {e.number: e for step in network.steps for e in step.epochs}
@@ -228,18 +241,47 @@ class _Session:
     ) -> list[_Choice]:
         """Tensors that the buffer can be, nearest first."""
         known = {name: self.tensors[name] for name in behind.known}
+        convolves = behind.numbers[0] in self.layers.values()
         found = []
         for item in self.references.candidates(buffer, values.shape):
             interval: Interval | None
+            if item.name in known and convolves:
+                continue  # what a convolution leaves is no copy of what it read
             if item.name in known:
                 interval = Interval(known[item.name], known[item.name])
-            elif self.enclosure.sources(item.name, frozenset(known)):
-                interval = self.enclosure.of(item.name, known)
+            elif self.computed(item.name, frozenset(known), behind.numbers):
+                interval = self.interval(item.name, known, behind.numbers)
             else:
                 continue
             found.append(_Choice(item, np.abs(values - item.steps), interval))
+        if not found:
+            # what it was computed from is not known: the nearest, without a bound
+            near = (
+                _Choice(item, np.abs(values - item.steps), None)
+                for item in self.references.candidates(buffer, values.shape)
+            )
+            found = [c for c in near if buffer.real or float(c.gap.mean()) <= _PLAUSIBLE]
         found.sort(key=lambda choice: float(choice.gap.mean()))
         return found
+
+    def computed(self, name: str, known: frozenset[str], numbers: tuple[int, ...]) -> bool:
+        """Whether these epochs compute a tensor from the known ones, every convolution of it."""
+        if not self.enclosure.sources(name, known):
+            return False
+        between = self.enclosure.between(name, known)
+        return all(self.layers.get(node, numbers[0]) in numbers for node in between)
+
+    def interval(
+        self, name: str, known: Mapping[str, Array], numbers: tuple[int, ...]
+    ) -> Interval | None:
+        """The bound; for both values of a tensor that one of these epochs made and another read."""
+        found = self.enclosure.of(name, known)
+        made = {n for b, names in self.placed if b.epoch in numbers for n in names}
+        if found is None or not made & known.keys():
+            return found
+        fewer = {n: v for n, v in known.items() if n not in made}
+        other = self.enclosure.of(name, fewer)
+        return found if other is None else found.hull(other)
 
     def compare(self, buffer: Buffer, behind: _Behind, memory: Memory) -> None:
         values = None
@@ -287,15 +329,16 @@ def _meets(buffer: Buffer, spans: Iterable[tuple[int, int]]) -> bool:
     return any(low < buffer.end and buffer.address < high for low, high in spans)
 
 
-def _enclosure(network: Compiled, graph: Graph) -> Enclosure:
-    """Bounds of a network as this program computes it: the compiler's form, passes and tables."""
+def _enclosure(network: Compiled, graph: Graph) -> tuple[Enclosure, dict[str, int]]:
+    """Bounds of a network as this program computes it, and the epoch of each convolution."""
     chip = graph
     if not any(node.contract in CONTRACTS for node in graph.nodes):
         version = tuple(int(n) for n in network.version.split(".") if n.isdecimal())
         merged = version >= _MERGED_FROM
         contract = Contract.NEURAL_ART_1_1_3 if merged else Contract.NEURAL_ART
         chip = with_neural_art(graph, contract)
-    return Enclosure(chip, compiled_choices(chip, default_choices(chip), network).choices)
+    matched = compiled_choices(chip, default_choices(chip), network)
+    return Enclosure(chip, matched.choices), {name: layer.epoch for name, layer in matched.layers}
 
 
 def compare_program(
@@ -318,7 +361,7 @@ def compare_program(
     Raises:
         ModelError: see `run_program`.
     """
-    session = _Session(network, graph, tensors, _enclosure(network, graph))
+    session = _Session(network, graph, tensors, *_enclosure(network, graph))
     run = run_program(network, inputs, memory=memory, after=session.after)
     met: dict[int, int] = {}
     for profile in run.epochs:

@@ -1,7 +1,7 @@
 """What the chip may store in a tensor, as an interval a value, from tensors that are known.
 
-The real-valued result of a node is computed from its stored inputs, and the error of every rounding,
-constant and limit of the chip's arithmetic is added up. The chip's number must lie within; so must
+The real-valued result of a node is computed from its stored inputs, and the error of all roundings,
+constants and limits of the chip's arithmetic is added up. The chip's number lies within; so must
 that of a compiled program, or its decoding or the program is wrong. Inner tensors that were never
 stored are intervals of integers themselves, and most of them are single numbers.
 
@@ -82,9 +82,14 @@ class Interval:
         """Whether every value is known."""
         return self.low is self.high or bool(np.array_equal(self.low, self.high))
 
+    def hull(self, other: Interval) -> Interval:
+        """The smallest interval with all values of both."""
+        return Interval(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+
     def outside(self, values: Array) -> int:
         """How many values are not within."""
-        return int(np.count_nonzero((values < self.low) | (values > self.high)))
+        beyond = np.less(values, self.low) | np.greater(values, self.high)
+        return int(np.count_nonzero(beyond))
 
 
 class Enclosure:
@@ -119,6 +124,23 @@ class Enclosure:
                     waiting.append(source)
                     seen.add(source)
         return frozenset(found)
+
+    def between(self, name: str, known: frozenset[str]) -> tuple[str, ...]:
+        """Names of the nodes that compute a tensor from known ones."""
+        found, waiting, seen = [], [name], {name}
+        while waiting:
+            node = self._makers.get(waiting.pop())
+            if node is None:
+                continue
+            found.append(node.name)
+            fresh = [
+                n
+                for n in node.input_names
+                if self.graph.tensors[n].data is None and n not in known and n not in seen
+            ]
+            waiting += fresh
+            seen.update(fresh)
+        return tuple(found)
 
     def of(self, name: str, known: Mapping[str, Array]) -> Interval | None:
         """What the chip may store in a tensor when its `known` ancestors are what they are.
@@ -242,8 +264,11 @@ class Enclosure:
         ]
         low, high = np.minimum.reduce(ends) * ratio, np.maximum.reduce(ends) * ratio
         held = 128.0 * (128 + abs(gate.quant.z))  # largest product less the zero point
-        error = 0.5 + ratio * max(0.0, held - 32767) + 2.0**-c.shift * (
-            held * 0.5 * 2.0**-c.ax + 64 * 2.0**-c.by + bool(c.ax) + bool(c.by) + 2.0**c.cs
+        error = (
+            0.5
+            + ratio * max(0.0, held - 32767)
+            + 2.0**-c.shift
+            * (held * 0.5 * 2.0**-c.ax + 64 * 2.0**-c.by + bool(c.ax) + bool(c.by) + 2.0**c.cs)
         )
         return self._stored(node, low + y.quant.z - error, high + y.quant.z + error)
 
@@ -297,7 +322,7 @@ class Enclosure:
             return self._stored(node, low - error, low + error)
         # smallest and largest of the table over each interval, step by step
         high = low.copy()
-        reach = inputs[0].high.astype(np.int64) - inputs[0].low
+        reach = inputs[0].high.astype(np.int64) - inputs[0].low.astype(np.int64)
         for step in range(1, int(reach.max()) + 1):
             place = np.minimum(inputs[0].low.astype(np.int64) + step, inputs[0].high) + 128
             low, high = np.minimum(low, ordered[place]), np.maximum(high, ordered[place])
@@ -320,13 +345,17 @@ class Enclosure:
         if found.kernel != x.shape[1:3]:
             low, high = (np.clip(e, -128, 127) for e in ends)
             held = Interval(
-                np.ceil(low - 0.5 - 128 * share - _SLACK), np.floor(high + 0.5 + 128 * share + _SLACK)
+                np.ceil(low - 0.5 - 128 * share - _SLACK),
+                np.floor(high + 0.5 + 128 * share + _SLACK),
             )
             return self._stored(node, *self._rescaled(held, x, y))
         ratio = float(x.quant.s) / float(y.quant.s)
-        unit = 2.0 ** -scale_constants(
-            *(float(x.quant.s), x.quant.z), *(float(y.quant.s), y.quant.z)
-        ).shift
+        unit = (
+            2.0
+            ** -scale_constants(
+                *(float(x.quant.s), x.quant.z), *(float(y.quant.s), y.quant.z)
+            ).shift
+        )
         # 16-bit average of 256ths, its gain half a unit off, cut, the offset cut
         error = ratio * (0.5 / 256 + 128 * share) + 64 * unit + 2.5 * unit + 0.5
         low, high = ((e - x.quant.z) * ratio + y.quant.z for e in ends)
@@ -348,9 +377,6 @@ class Enclosure:
     def _conversion(self, node: Node, inputs: Sequence[Interval]) -> Interval | None:
         """Real numbers and steps: each in the other, rounded once."""
         x, y = self.graph.tensor(node.inputs[0]), self.graph.tensor(node.outputs[0])
-        if node.op == "quantize" and not x.dtype.is_float and node.contract in CONTRACTS:
-            if same_scale(x, y) and x.dtype is y.dtype:
-                return inputs[0]
         ends = [_reals(value, x) for value in (inputs[0].low, inputs[0].high)]
         if y.dtype.is_float:
             reach = np.maximum(np.abs(ends[0]), np.abs(ends[1])) * _REAL
@@ -366,7 +392,9 @@ class Enclosure:
         x, y = self.graph.tensor(node.inputs[0]), self.graph.tensor(node.outputs[0])
         if not isinstance(node.attrs, SoftmaxAttrs):
             return None
-        low, high = (_reals(value, x) * node.attrs.beta for value in (inputs[0].low, inputs[0].high))
+        low, high = (
+            _reals(value, x) * node.attrs.beta for value in (inputs[0].low, inputs[0].high)
+        )
         axis = node.attrs.axis
         top = high.max(axis=axis, keepdims=True)
         least, most = np.exp(low - top), np.exp(high - top)
@@ -386,7 +414,7 @@ class Enclosure:
         return Interval(low, self._run(node, [item.high for item in inputs]))
 
     def _near_kernel(self, node: Node, inputs: Sequence[Interval]) -> Interval | None:
-        """An operator of the CPU without a rule here: the model file's result, a step either way."""
+        """An operator of the CPU without a rule here: the model file's result, a step off."""
         y = self.graph.tensor(node.outputs[0])
         if not all(item.exact for item in inputs):
             return None
@@ -416,7 +444,7 @@ _RISING = frozenset(("max_pool2d", "relu", "relu6", "maximum", "minimum"))
 
 def _scaled(item: Interval, factor: float) -> tuple[Reals, Reals]:
     ends = item.low.astype(np.float64) * factor, item.high.astype(np.float64) * factor
-    return ends if factor >= 0 else ends[::-1]  # type: ignore[return-value]
+    return ends if factor >= 0 else ends[::-1]
 
 
 def _reals(value: Array, x: Tensor) -> Reals:
