@@ -241,12 +241,9 @@ class _Session:
     ) -> list[_Choice]:
         """Tensors that the buffer can be, nearest first."""
         known = {name: self.tensors[name] for name in behind.known}
-        convolves = behind.numbers[0] in self.layers.values()
         found = []
         for item in self.references.candidates(buffer, values.shape):
             interval: Interval | None
-            if item.name in known and convolves:
-                continue  # what a convolution leaves is no copy of what it read
             if item.name in known:
                 interval = Interval(known[item.name], known[item.name])
             elif self.computed(item.name, frozenset(known), behind.numbers):
