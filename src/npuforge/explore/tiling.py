@@ -28,6 +28,8 @@ MOST_STEPS = 65_000
 """Steps a schedule may have: the count of the runtime's table leaves room for no more than these."""
 ENDS = 4
 """Ends that are kept for each first step of a run, those with the fewest additional steps."""
+NEAR = 24
+"""Steps between a run's ends and the steps that take too much, at most."""
 SEARCHES = 12
 """Halvings of the open range when the least bytes are searched."""
 
@@ -87,14 +89,15 @@ class Tiler:
         self._kept = np.array([kept.get(span.name, 0) for span in spans], np.int64)
 
     def _rows_kept(self) -> dict[str, int]:
-        """Bytes of rows of each buffer that wait for a later row of a reader, in its middle."""
+        """Bytes that the window of each buffer takes at least, where rows outlive their stripe."""
         kept: dict[str, int] = {}
         for row in self.rows:
             for read in row.reads if row is not None else ():
                 middle = row.rows // 2 if row is not None else 0
-                waiting = max(read.high[middle] - read.low[middle], 0)
-                nbytes = waiting * pitch(self.schedule.buffers[read.buffer])
-                kept[read.buffer] = max(kept.get(read.buffer, 0), nbytes)
+                if read.high[middle] > read.low[middle]:
+                    rows = read.high[middle + 1] - read.low[middle]
+                    nbytes = rows * pitch(self.schedule.buffers[read.buffer])
+                    kept[read.buffer] = max(kept.get(read.buffer, 0), nbytes)
         return kept
 
     @cached_property
@@ -125,7 +128,7 @@ class Tiler:
         """
         count = len(self.schedule.steps)
         over = np.concatenate(([0], np.cumsum(self.live > capacity)))
-        limit = {index: end for first, end in self.segments() for index in range(first, end)}
+        limit = self._limits(np.flatnonzero(self.live > capacity).tolist())
         cost: list[float] = [0.0, *[np.inf] * count]
         came: list[tuple[int, Stripes | None]] = [(-1, None)] * (count + 1)
         for start in range(count):
@@ -146,6 +149,23 @@ class Tiler:
             if found is not None:
                 chosen.append(found)
         return tuple(reversed(chosen))
+
+    def _limits(self, over: list[int]) -> dict[int, int]:
+        """For first steps of runs the last end that is tried: near the steps that take too much."""
+        limit: dict[int, int] = {}
+        for first, end in self.segments():
+            inside = [step for step in over if first <= step < end]
+            if not inside:
+                continue
+            for step, following in zip(
+                reversed(inside), reversed([*inside[1:], None]), strict=True
+            ):
+                far = following is None or following - step > NEAR
+                reach = min(end, step + 1 + NEAR) if far else limit[step + 1]
+                before = [o for o in inside if o < step]
+                low = max(before[-1] + 1 if before else first, step - NEAR)
+                limit.update(dict.fromkeys(range(low, step + 2), reach))
+        return limit
 
     def _ends(
         self, start: int, limit: int, over: npt.NDArray[np.int64], capacity: int
@@ -181,19 +201,13 @@ class Tiler:
     def _coarsest(self, start: int, end: int, capacity: int) -> Stripes | None:
         """A run in as few stripes as stay within the capacity."""
         beside, _ = self._beside(start, end)
-        choices = self._lines(start, end)
-        low, high, best = 0, len(choices) - 1, None
-        while low <= high:
-            middle = (low + high) // 2
-            key = (start, end, choices[middle])
+        for lines in reversed(self._lines(start, end)):
+            key = (start, end, lines)
             if key not in self._known:
-                self._known[key] = self._run(start, end).stripes(choices[middle])
-            stripes = self._known[key]
-            if beside + stripes.rolling_bytes <= capacity:
-                best, low = stripes, middle + 1
-            else:
-                high = middle - 1
-        return best
+                self._known[key] = self._run(start, end).stripes(lines)
+            if beside + self._known[key].rolling_bytes <= capacity:
+                return self._known[key]
+        return None
 
     def _lines(self, start: int, end: int) -> list[int]:
         """Rows a stripe that are tried, ascending: multiples of what makes one row at the end."""
@@ -202,7 +216,7 @@ class Tiler:
         assert last is not None
         unit = max(round(first.rows / last.rows), 1)
         most = -(-first.rows // 2)
-        lines = {min(unit * n, most) for n in (*range(1, 9), 10, 12, 14, 16, 20, 24, 32, 48, 64)}
+        lines = {min(unit * n, most) for n in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)}
         return sorted(lines | {1, min(2, most)})
 
 

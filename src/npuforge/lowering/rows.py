@@ -110,7 +110,9 @@ def _whole(view: View, buffer: Buffer) -> bool:
     )
 
 
-def _linear(rows: int, source: int, stride: int, top: int, reach: int) -> tuple[list[int], list[int]]:
+def _linear(
+    rows: int, source: int, stride: int, top: int, reach: int
+) -> tuple[list[int], list[int]]:
     """`low` and `high` of a window of `reach` rows that begins `top` rows above row o * stride."""
     low = [min(max(o * stride - top, 0), source - 1) for o in range(rows)]
     high = [max(min((o - 1) * stride - top + reach, source), 1) for o in range(1, rows + 1)]
@@ -121,7 +123,9 @@ def _step_macs(step: Step, first: int, end: int, rows: int) -> int:
     return step.macs * end // rows - step.macs * first // rows
 
 
-def _moved(operand: StepOperand, view: View, held: Mapping[str, Held], row: int, size: int) -> StepOperand:
+def _moved(
+    operand: StepOperand, view: View, held: Mapping[str, Held], row: int, size: int
+) -> StepOperand:
     """An operand that begins at `row` of a buffer, wherever that buffer's rows are kept."""
     home = held.get(operand.buffer, Held(operand.buffer, 0))
     offset = operand.view.offset + (row - home.base) * size
@@ -143,7 +147,9 @@ def _windowed(schedule: Schedule, index: int, out: int, result: Buffer) -> RowSt
     x, y = step.operands[0].view, step.operands[out].view
     if not (_by_rows(source) and _whole(x, source) and _whole(y, result)):
         return None
-    if any(schedule.buffers[op.buffer].kind is not BufferKind.CONSTANT for op in step.operands[1:out]):
+    if any(
+        schedule.buffers[op.buffer].kind is not BufferKind.CONSTANT for op in step.operands[1:out]
+    ):
         return None
     stride, reach = 1, 1
     if not pads:
@@ -181,7 +187,9 @@ def _listed(schedule: Schedule, index: int, out: int, result: Buffer) -> RowStep
         return None
     if not (_by_rows(source) and _whole(x, source) and _whole(y, result)):
         return None
-    if any(schedule.buffers[op.buffer].kind is not BufferKind.CONSTANT for op in step.operands[1:out]):
+    if any(
+        schedule.buffers[op.buffer].kind is not BufferKind.CONSTANT for op in step.operands[1:out]
+    ):
         return None
     rows, depth = result.shape[1], source.shape[1]
     if resize:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from npuforge.lowering.rows import Held, RowStep, pitch, row_step
 from npuforge.lowering.schedule import (
     Buffer,
-    BufferKind,
     Schedule,
     Step,
     StepOperand,
@@ -104,9 +103,7 @@ class _Tiling:
             StepOperand(buffer, view, True),
         )
         writer = next(step.step for step in run.steps if step.result == name)
-        self._steps.append(
-            Step(writer.node, "rows", "cpu_m55", "copy", operands, {"element": 1})
-        )
+        self._steps.append(Step(writer.node, "rows", "cpu_m55", "copy", operands, {"element": 1}))
 
     def schedule(self) -> Schedule:
         """The new schedule; constants first come first, as before."""
@@ -116,21 +113,9 @@ class _Tiling:
             for name, place in old.tensors.items()
             if place.buffer in self._buffers
         }
-        return replace(
-            old, steps=tuple(self._steps), buffers=self._buffers, tensors=tensors
-        )
+        return replace(old, steps=tuple(self._steps), buffers=self._buffers, tensors=tensors)
 
 
 def moved_bytes(schedule: Schedule) -> int:
     """Bytes that a tiled schedule moves inside of its windows."""
     return sum(s.operands[1].view.extent for s in schedule.steps if s.op == "rows")
-
-
-def extra_macs(tiled: Schedule, whole: Schedule) -> int:
-    """Multiply-accumulates that are computed more than once."""
-    return tiled.macs - whole.macs
-
-
-def is_window(buffer: Buffer, whole: Schedule) -> bool:
-    """Whether a buffer of a tiled schedule is a window of rows."""
-    return buffer.kind is BufferKind.ACTIVATION and buffer.name not in whole.buffers
