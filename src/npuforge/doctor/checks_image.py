@@ -33,7 +33,7 @@ HEADER = Rule("K15-header", Severity.ERROR, cases=("H01",), rank=5)
 NO_ALIGN = Rule("K15-no-align", Severity.WARNING, cases=("H01",), rank=10)
 ADDRESS = Rule("K15-flash-address", Severity.ERROR, cases=("H04",), rank=5)
 UNSIGNED = Rule("K15-unsigned", Severity.WARNING, Confidence.MEDIUM, cases=("H04",), rank=10)
-NOT_LOADED = Rule("K16-not-loaded", Severity.ERROR, Confidence.MEDIUM, cases=("C01",), rank=5)
+NOT_LOADED = Rule("K16-not-loaded", Severity.WARNING, Confidence.MEDIUM, cases=("C01",), rank=5)
 BASE = Rule("K16-base", Severity.ERROR, cases=("C13", "A01"), rank=5)
 
 

@@ -98,8 +98,10 @@ def _region(
         return
     gap = first_gap(region.origin, region.end)
     if gap is not None and (gap == region.origin or bank_of(region.origin) is not None):
+        used = _past(script, region, gap)
         yield NO_MEMORY.at(
             item.at(region.line, region.text, gap),
+            severity=None if used else Severity.WARNING,
             region=region.name,
             start=f"{region.origin:#010x}",
             end=f"{region.end:#010x}",
@@ -120,6 +122,23 @@ def _region(
         what=region.name,
         end=f"{region.end:#010x}",
         bank=off.name,
+    )
+
+
+def _past(script: LinkerScript, region: Region, gap: int) -> bool:
+    """Whether a script places something where a region has no memory.
+
+    A region that is declared too long hurts nobody until something reaches its end: a section in
+    one without any memory, a stack that starts at the end, an output section at an address there.
+    """
+    if region.origin is None or region.end is None:
+        return False
+    placed = [section for section in script.sections if section.region == region.name]
+    starts = (section.address for section in script.sections)
+    return (
+        (gap == region.origin and bool(placed))
+        or any(gap < value <= region.end for value in script.symbols.values())
+        or any(start is not None and gap <= start < region.end for start in starts)
     )
 
 

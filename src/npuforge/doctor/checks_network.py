@@ -17,7 +17,7 @@ SOFTWARE = Rule("K19-software-epochs", Severity.WARNING, cases=("F01", "F04", "F
 SOFTWARE_CONV = Rule("K19-software-convolution", Severity.WARNING, cases=("F02",), rank=25)
 EXTERNAL = Rule("K19-external-activations", Severity.WARNING, cases=("F06", "F07"), rank=28)
 OPTION = Rule("K19-ignored-option", Severity.WARNING, cases=("E21",), rank=20)
-LINK = Rule("K21-activation-link", Severity.ERROR, Confidence.MEDIUM, cases=("A02",), rank=15)
+LINK = Rule("K21-activation-link", Severity.WARNING, Confidence.MEDIUM, cases=("A02",), rank=15)
 FLOAT_PEAK = Rule("K30-float-peak", Severity.WARNING, Confidence.MEDIUM, cases=("D07",), rank=30)
 RESERVED = Rule("K30-reserved-bytes", Severity.INFO, cases=("J08",), rank=60)
 

@@ -34,7 +34,7 @@ EPOCH_CAP = Rule("K11-epoch-cap", Severity.WARNING, Confidence.MEDIUM, cases=("A
 RELOC_LOST = Rule("K11-relocation-lost", Severity.ERROR, cases=("A50",), rank=20)
 IRQ_EARLY = Rule("K13-irq-early", Severity.ERROR, cases=("A43",), rank=20)
 OWN_HANDLER = Rule("K13-own-handler", Severity.ERROR, cases=("A43",), rank=20)
-OSAL_KERNEL = Rule("K13-osal-kernel", Severity.ERROR, Confidence.MEDIUM, cases=("A35",), rank=10)
+OSAL_KERNEL = Rule("K13-osal-kernel", Severity.WARNING, Confidence.MEDIUM, cases=("A35",), rank=10)
 BLOBS_POLLING = Rule("K13-blobs-polling", Severity.ERROR, rank=20)
 IRQ_PRIORITY = Rule("K13-irq-priority", Severity.ERROR, rank=20)
 

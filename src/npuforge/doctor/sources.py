@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from npuforge.artefacts.c_source import CSource, Event, Frame, Function, Macro, Variable, read_c
@@ -108,7 +108,11 @@ class Step:
 
     def at(self, note: str = "") -> Evidence:
         """Evidence for this step."""
-        return self.source.at(self.event.line, self.event.text, note)
+        via, outer = [], self.outer
+        while outer is not None:
+            via.append((outer.source.artefact.name, outer.event.line))
+            outer = outer.outer
+        return replace(self.source.at(self.event.line, self.event.text, note), via=tuple(via))
 
 
 @dataclass(frozen=True)
