@@ -126,3 +126,25 @@ def test_a_long_region_hurts_where_something_reaches_its_end(tmp_path: Path) -> 
         (tmp_path / "app.ld").write_text(text, encoding="utf-8")
         found = diagnose(collect([tmp_path])).findings
         assert [f.severity for f in found if f.id == "K02-no-memory"] == [severity], text
+
+
+@pytest.mark.parametrize(
+    ("map_text", "severity"),
+    [
+        (None, Severity.ERROR),
+        ("Discarded input sections\n .text.{0}\n\nMemory Configuration\n", Severity.WARNING),
+        ("Discarded input sections\n\nMemory Configuration\n .text.{0}\n", Severity.ERROR),
+    ],
+)
+def test_an_empty_cache_function_that_the_linker_dropped_hurts_nobody(
+    map_text: str | None, severity: Severity, tmp_path: Path
+) -> None:
+    for path in BASE.iterdir():
+        shutil.copyfile(path, tmp_path / path.name)
+    name = "mcu_cache_clean_range"
+    text = f"int {name}(uint32_t a, uint32_t b)\n{{\n  __DSB();\n  return a > b;\n}}\n"
+    (tmp_path / "cache_operations.c").write_text("#include <stdint.h>\n" + text, encoding="utf-8")
+    if map_text is not None:
+        (tmp_path / "app.map").write_text(map_text.format(name), encoding="utf-8")
+    found = diagnose(collect([tmp_path])).findings
+    assert [f.severity for f in found if f.id == "K08-no-effect"] == [severity]

@@ -36,7 +36,7 @@ VENDOR = re.compile(
     re.IGNORECASE,
 )
 INTERESTING = re.compile(
-    r"LL_ATON|LL_Buffer|\bstai_|\bai_\w+_(?:run|init|create)|SCB_\w*Cache|[mn]cu?pu?_cache_|"
+    r"LL_ATON|LL_Buffer|\bstai_|\bai_\w+_(?:run|init|create)|SCB_\w*Cache|[mn][cp]u_cache_|"
     r"D-?cache|RCC_(?:NPU|AXISRAM|CACHEAXI|RAMCFG|XSPI|RIF|RISAF)|RAMCFG|RISAF|RIMC|RISC_|"
     r"\bNPU\d?_|XSPI|HAL_BSEC|BSEC_|OTP|VTOR|ethosu|pp_params|postprocess|xTaskCreate|"
     r"tx_thread_create|osThread|NVIC_EnableIRQ|SRAMSD|CameraPipeline|_sbrk|DWT|\bint main\b|"
