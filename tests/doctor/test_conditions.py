@@ -148,3 +148,71 @@ def test_an_empty_cache_function_that_the_linker_dropped_hurts_nobody(
         (tmp_path / "app.map").write_text(map_text.format(name), encoding="utf-8")
     found = diagnose(collect([tmp_path])).findings
     assert [f.severity for f in found if f.id == "K08-no-effect"] == [severity]
+
+
+ENDLESS = """
+void Process(void)
+{
+  LL_ATON_RT_RuntimeInit();
+  LL_ATON_RT_Init_Network(&NN_Instance_network);
+  while (1) {
+    LL_ATON_RT_RetValues_t rc;
+    do {
+      rc = LL_ATON_RT_RunEpochBlock(&NN_Instance_network);
+    } while (rc != LL_ATON_RT_DONE);
+    LL_ATON_RT_Reset_Network(&NN_Instance_network);
+    HERE
+  }
+}
+int main(void)
+{
+  while (1) {
+    Process();
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "severity"),
+    [
+        ("", []), ("if (failed) { break; }", [Severity.ERROR]),
+        ("if (failed) { return; }", [Severity.ERROR]),
+        ("for (i = 0; i < 3; i++) { if (failed) { break; } }", []),
+    ],
+)  # fmt: skip
+def test_a_function_that_stays_in_its_loop_initialises_once(
+    inside: str, severity: list[Severity], tmp_path: Path
+) -> None:
+    made = project(tmp_path, main__c=ENDLESS.replace("HERE", inside))
+    found = diagnose(made).findings
+    assert [f.severity for f in found if f.id == "K11-init-in-loop"] == severity
+
+
+def test_the_copy_size_is_that_of_the_boot_loader(tmp_path: Path) -> None:
+    (tmp_path / "app.bin").write_bytes(b"STM2" + bytes(0x20000))
+    for folder, size in (("FSBL", "0x40000"), ("ExtMemLoader", "0x10000")):
+        (tmp_path / folder).mkdir()
+        text = f"#define EXTMEM_LRUN_SOURCE_SIZE {size}\n"
+        (tmp_path / folder / "stm32_extmem_conf.h").write_text(text, encoding="utf-8")
+    ids = [f.id for f in diagnose(collect([tmp_path])).findings]
+    assert "K15-copy-size" not in ids
+    text = "#define EXTMEM_LRUN_SOURCE_SIZE 0x10000\n"
+    (tmp_path / "FSBL" / "stm32_extmem_conf.h").write_text(text, encoding="utf-8")
+    found = [f for f in diagnose(collect([tmp_path])).findings if f.id == "K15-copy-size"]
+    assert [f.severity for f in found] == [Severity.ERROR]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("configure", '#! /bin/sh\n# suppresses any "Segmentation fault" message\nERROR\n'),
+        (
+            "messages_console.rb",
+            "# error: atonn segmentation fault\n@a = 'E700(x): left unallocated'",
+        ),
+    ],
+)
+def test_programs_are_no_logs(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text * 40, encoding="utf-8")
+    assert diagnose(collect([tmp_path])).findings == ()

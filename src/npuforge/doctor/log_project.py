@@ -151,5 +151,6 @@ def _speaks(log: LogFile) -> bool:
         log.text.line(message.line).text.lstrip().startswith((message.kind, "Run failed"))
         for message in tool.messages[:20]
     )
-    named = LOG_NAME.search(log.artefact.path.name.lower()) is not None
+    name = log.artefact.path.name.lower()
+    named = name.endswith((".txt", ".log", *_TABLES)) and LOG_NAME.search(name) is not None
     return bool(structured or dumped or timed or staged or begun or named)

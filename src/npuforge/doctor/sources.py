@@ -23,6 +23,8 @@ MAX_PARSED = 24 << 20
 MAX_FILE = 1 << 20
 """Longer files are data tables; they are searched as text only."""
 MAX_TRACE = 20_000
+MAX_STEPS = 200_000
+"""Events of all programs together; those from a start-up come first."""
 MAX_CALL_DEPTH = 14
 
 VENDOR = re.compile(
@@ -308,8 +310,10 @@ def _programs(sources: Sources) -> Iterator[Program]:
         pair for name in ENTRIES for pair in sources.functions.get(name, ()) if pair[1].events
     ]
     reached: set[tuple[str, int]] = set()
+    left = MAX_STEPS
     for source, function in entries:
-        steps = _Tracer(sources).run(source, function)
+        steps = _Tracer(sources, min(MAX_TRACE, left)).run(source, function)
+        left -= len(steps)
         reached |= {(s.source.artefact.name, s.function.line) for s in steps}
         yield Program(source, function, steps)
     called = {event.name for _, _, event in sources.all_events() if event.kind == "call"} | {
@@ -320,7 +324,8 @@ def _programs(sources: Sources) -> Iterator[Program]:
             place = (source.artefact.name, function.line)
             if place in reached or function.name in called or function.name in ENTRIES:
                 continue
-            steps = _Tracer(sources).run(source, function)
+            steps = _Tracer(sources, min(MAX_TRACE, left)).run(source, function)
+            left -= len(steps)
             yield Program(source, function, steps)
 
 
@@ -335,8 +340,8 @@ def _words(text: str) -> list[str]:
 
 
 class _Tracer:
-    def __init__(self, sources: Sources) -> None:
-        self.sources = sources
+    def __init__(self, sources: Sources, limit: int) -> None:
+        self.sources, self.limit = sources, limit
         self.steps: list[Step] = []
         self.tasks: list[tuple[Source, Function]] = []
         self.instances = 0
@@ -361,7 +366,7 @@ class _Tracer:
         base = self.instances << 32
         inner: dict[tuple[Frame, ...], tuple[Frame, ...]] = {}
         for event in function.events:
-            if len(self.steps) >= MAX_TRACE:
+            if len(self.steps) >= self.limit:
                 return
             if event.frames not in inner:
                 inner[event.frames] = frames + tuple(
