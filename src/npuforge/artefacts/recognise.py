@@ -82,7 +82,7 @@ _MAP = re.compile(
     rb"^(?:Memory Configuration|Linker script and memory map|Archive member included)",
     re.MULTILINE,
 )
-_LD = re.compile(rb"^\s*(?:MEMORY|SECTIONS)\s*\n?\s*\{", re.MULTILINE)
+_LD = re.compile(rb"^[ \t]*+(?:MEMORY|SECTIONS)\s*+\{", re.MULTILINE)
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]+[<"]', re.MULTILINE)
 """C under a name that is none of C: what an editor keeps, a template, a patch."""
 _LOGLINE = re.compile(

@@ -131,7 +131,9 @@ def _read(project: Project) -> Iterator[LogFile]:
             yield log
 
 
-_POINT = re.compile(r"^\s*(?:[-*•▪▸→✅❌]|\d+[.)])\s+\S|^\s*[═─━=#_*-]{8,}\s*$", re.MULTILINE)
+_POINT = re.compile(
+    r"^[ \t]*+(?:(?:[-*•▪▸→✅❌]|\d{1,9}[.)])[ \t]++\S|[═─━=#_*-]{8,}+[ \t]*+$)", re.MULTILINE
+)
 
 
 def _document(text: LogText) -> bool:
