@@ -216,3 +216,30 @@ def test_the_copy_size_is_that_of_the_boot_loader(tmp_path: Path) -> None:
 def test_programs_are_no_logs(name: str, text: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text * 40, encoding="utf-8")
     assert diagnose(collect([tmp_path])).findings == ()
+
+
+LONG = """MEMORY {
+ RAM (xrw) : ORIGIN = 0x34180000, LENGTH = 1024K
+ REST (xrw) : ORIGIN = 0x343C0000, LENGTH = 64K
+}
+_estack = ORIGIN(%s) + LENGTH(%s);
+"""
+
+
+@pytest.mark.parametrize(
+    ("region", "drafts", "build", "severity"),
+    [
+        ("RAM", 0, "", Severity.ERROR), ("REST", 0, "", Severity.WARNING),
+        ("RAM", 1, "", Severity.WARNING), ("RAM", 1, "LDFLAGS = -Tapp.ld\n", Severity.ERROR),
+    ],
+)  # fmt: skip
+def test_a_linker_script_counts_when_the_build_takes_it(
+    region: str, drafts: int, build: str, severity: Severity, tmp_path: Path
+) -> None:
+    (tmp_path / "app.ld").write_text(LONG % (region, region), encoding="utf-8")
+    good = "MEMORY { RAM (xrw) : ORIGIN = 0x34000400, LENGTH = 1023K }\n"
+    for number in range(drafts):
+        (tmp_path / f"draft{number}.ld").write_text(good, encoding="utf-8")
+    (tmp_path / "Makefile").write_text(build or "all:\n", encoding="utf-8")
+    found = diagnose(collect([tmp_path])).findings
+    assert [f.severity for f in found if f.id == "K02-off-at-reset"] == [severity]

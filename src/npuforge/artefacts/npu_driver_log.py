@@ -166,9 +166,17 @@ _CODE = re.compile(
 )
 _FAILED = re.compile(
     r"fail(?:ed|ure|s)?\b|\berror\b|\berr\b|abort|reject|invalid|unable|cannot|refused|(?<!de)fault\b|"
-    r"\b(?:ret(?:urn(?:ed)?)?|rc|status|errno)\s*[=:]?\s*-[1-9]",
+    r"\b(?:ret(?:urn(?:ed)?)?|rc|status|errno)\s*[=:]?\s*-[1-9]|"
+    r"\bresponse\b.{0,80}\bstatus\s*=\s*[1-9]",
     re.IGNORECASE,
 )
+_SESSION = re.compile(r"session|\bsess\b|context|\binit\b", re.IGNORECASE)
+_STARTS = re.compile(
+    r"\b(?:open|creat\w*|start|begin|init\w*|load)\b.{0,20}\b(?:session|sess|context)\b|"
+    r"\b(?:session|sess|context)\b.{0,20}\b(?:open|creat\w*|start|begin|init\w*)\b",
+    re.IGNORECASE,
+)
+"""Where an operation is named too, the session must be said to begin."""
 _SAID = re.compile(
     r"fail|err|abort|reject|invalid|unable|cannot|refused|(?<!de)fault", re.IGNORECASE
 )
@@ -340,9 +348,9 @@ def _npu_kind(text: str, live: frozenset[re.Pattern[str]]) -> Kind | None:
         return Kind.ALLOCATION_FAILED
     if _on(_RESET, text, live):
         return Kind.RESET
-    if failed and re.search(r"session|\bsess\b|context|\binit\b", text, re.IGNORECASE):
-        return Kind.SESSION_FAILED
     operation = _on(_OPERATION, text, live)
+    if failed and (_STARTS if operation else _SESSION).search(text):
+        return Kind.SESSION_FAILED
     if operation and (failed or _on(_TIMEOUT, text, live)):
         return Kind.OPERATION_FAILED
     if _on(_TIMEOUT, text, live):

@@ -232,6 +232,8 @@ _OUTPUT = re.compile(
     r"result)\b\s*(?:\[\d+\])?\s*[=:\[(]?\s*(.*)$",
     re.IGNORECASE,
 )
+_REGION = re.compile(r"addr|iova|phys|\bsize\s*[=:]", re.IGNORECASE)
+"""Where a buffer lies: its numbers are none of the network's."""
 _NUMBER = re.compile(
     r"(?<![\w.])-?(?:\d+\.\d*|\.\d+|\d+)(?:e[+-]?\d+)?(?![\w.]*[a-z%])|-?\bnan\b|-?\binf\b",
     re.IGNORECASE,
@@ -319,7 +321,7 @@ def _traits(text: str, patterns: tuple[tuple[Stage, re.Pattern[str]], ...]) -> _
         is_inference = bool(_OWN_TIME.search(text))
     else:
         timed = _TIME.search(text) and _INFERENCE.search(text)
-        is_inference = bool(timed or _OUTPUT.search(text))
+        is_inference = bool(timed or (_OUTPUT.search(text) and not _REGION.search(text)))
     return _Traits(
         stage,
         is_inference,
