@@ -5,7 +5,6 @@
 #include "stm32n6_regs.h"
 
 extern uint32_t nf_stack_top[];
-extern uint32_t nf_stack_limit[];
 extern uint32_t nf_data_load[], nf_data_start[], nf_data_end[];
 extern uint32_t nf_bss_start[], nf_bss_end[];
 
@@ -22,7 +21,7 @@ static const vector vectors[16u + INTERRUPTS];
 
 void Reset_Handler(void)
 {
-    __asm volatile("cpsid i\n msr msplim, %0" ::"r"(nf_stack_limit));
+    __asm volatile("cpsid i");
     reg_write(N6_SCB_VTOR, (uint32_t)vectors);
     /* floating point and MVE are off after reset */
     reg_set(N6_SCB_CPACR, 0xFu << 20);

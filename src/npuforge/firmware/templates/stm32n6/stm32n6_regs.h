@@ -31,6 +31,7 @@
 #define N6_RCC_AHB5ENR (N6_RCC_BASE + 0x260u)
 #define N6_RCC_APB2ENR (N6_RCC_BASE + 0x26Cu)
 #define N6_RCC_CSR (N6_RCC_BASE + 0x800u)
+#define N6_RCC_AHB5RSTR (N6_RCC_BASE + 0x220u)
 #define N6_RCC_AHB5RSTSR (N6_RCC_BASE + 0xA20u)
 #define N6_RCC_DIVENSR (N6_RCC_BASE + 0xA40u)
 #define N6_RCC_MEMENSR (N6_RCC_BASE + 0xA4Cu)
@@ -49,6 +50,7 @@
 #define N6_RCC_CFGR1_SYSSW(x) ((uint32_t)(x) << 24)
 #define N6_RCC_CFGR1_SYSSWS(x) ((uint32_t)(x) << 28)
 #define N6_RCC_CFGR2_HPRE(x) ((uint32_t)(x) << 20)
+#define N6_RCC_HSION (1u << 3) /* in CSR; the ready flag in SR is at the same place */
 #define N6_RCC_PLLON(n) (0x100u << ((n) - 1u)) /* in CSR, CCR; the ready flag in SR is at the same place */
 #define N6_RCC_PLLCFGR1_BYP (1u << 27)
 #define N6_RCC_PLLCFGR1_DIVM(x) ((uint32_t)(x) << 20)
@@ -56,12 +58,14 @@
 #define N6_RCC_PLLCFGR3_PDIVEN (1u << 30)
 #define N6_RCC_PLLCFGR3_PDIV1(x) ((uint32_t)(x) << 27)
 #define N6_RCC_PLLCFGR3_PDIV2(x) ((uint32_t)(x) << 24)
+#define N6_RCC_PLLCFGR3_MODSSRST (1u << 0)
 #define N6_RCC_PLLCFGR3_MODSSDIS (1u << 2)
 #define N6_RCC_ICCFGR_SEL(pll) (((uint32_t)(pll) - 1u) << 28)
 #define N6_RCC_ICCFGR_INT(divider) (((uint32_t)(divider) - 1u) << 16)
 #define N6_RCC_DIVEN_IC(n) (1u << ((n) - 1u))
 #define N6_RCC_CCIPR6_XSPI2SEL (3u << 4)
 #define N6_RCC_CCIPR13_USART1SEL (7u << 0)
+#define N6_RCC_USART1SEL_HSI 6u
 #define N6_RCC_AHB2_RAMCFG (1u << 12)
 #define N6_RCC_AHB3_RIFSC (1u << 9)
 #define N6_RCC_AHB3_IAC (1u << 10)
