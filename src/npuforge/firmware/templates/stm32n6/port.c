@@ -2,6 +2,8 @@
  * the memory, so nothing is maintained; the pool table offers no memory to other masters. */
 #include "board.h"
 
+#include "nf/runtime.h"
+
 #include "board_config.h"
 #include "reg.h"
 #include "stm32n6_regs.h"
