@@ -1,8 +1,8 @@
-"""Which runs of steps are computed in stripes, so that a network takes no more than so many bytes.
+"""Which runs of steps are computed in stripes, so that a network takes only so many bytes.
 
-A chain of windowed operators needs its large tensors only row by row. What a run in stripes takes is
-known before anything is placed: the windows of rows, and every buffer that is alive beside them. Of
-the ways to stay within a number of bytes the one with the fewest additional steps is taken.
+A chain of windowed operators needs its large tensors only row by row. What a run in stripes takes
+is known before anything is placed: the windows of rows, and every buffer that is alive beside them.
+Of the ways to stay within a number of bytes the one with the fewest additional steps is taken.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from npuforge.memory.spans import spans_of
 from npuforge.targets import Target, Use
 
 MOST_STEPS = 65_000
-"""Steps a schedule may have: the count of the runtime's table leaves room for no more than these."""
+"""Steps that a tiled schedule may have at most."""
 ENDS = 4
 """Ends that are kept for each first step of a run, those with the fewest additional steps."""
 NEAR = 24
@@ -63,7 +63,7 @@ class Tiling:
 
 
 class Tiler:
-    """The ways to tile one schedule; what was worked out for one number of bytes serves the next."""
+    """The ways to tile one schedule; what one number of bytes needed is kept for the next."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule

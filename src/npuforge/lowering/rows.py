@@ -1,7 +1,8 @@
-"""Row by row: which rows of its inputs a step reads for rows of its result, and the step cut to them.
+"""Row by row: which rows of its inputs a step reads for rows of its result, and the step cut.
 
-A step can be cut when its kernel honours views and no result row depends on more than a window of input
-rows: convolutions, pools, element-wise operators, tables, padding, resizing, copies along channels.
+A step can be cut when its kernel honours views and no result row depends on more than a window of
+input rows: convolutions, pools, element-wise operators, tables, padding, resizing, copies along
+channels.
 """
 
 from __future__ import annotations

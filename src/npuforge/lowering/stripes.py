@@ -1,8 +1,8 @@
 """How a run of steps is computed stripe by stripe: what each stripe makes, and which rows stay.
 
-A stripe brings a few more rows of the run's first step; every other step then makes the rows it can, or
-those that are asked of it. Rows that a later stripe reads again stay where they are, so that nothing is
-computed twice. What must be kept is known before anything is placed.
+A stripe brings a few more rows of the run's first step; every other step then makes the rows it
+can, or those that are asked of it. Rows that a later stripe reads again stay where they are, so
+that nothing is computed twice. What must be kept is known before anything is placed.
 """
 
 from __future__ import annotations

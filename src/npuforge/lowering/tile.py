@@ -1,4 +1,4 @@
-"""Tiling: Schedule -> Schedule, runs of steps computed stripe by stripe with windows of rows between."""
+"""Tiling: Schedule -> Schedule, runs of steps in stripes with windows of rows between them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def tile(
 ) -> Schedule:
     """A schedule whose chosen runs are computed in stripes.
 
-    The numbers that leave it are the same: every result row is computed once, by the same kernel from
-    the same rows. Tensors of which only a window exists are no longer in `tensors`.
+    The numbers that leave it are the same: every result row is computed once, by the same
+    kernel from the same rows. Tensors of which only a window exists are no longer in `tensors`.
 
     Args:
         schedule: the network, every step whole.
