@@ -1,7 +1,7 @@
-"""Board projects of networks of different families: both STM32N6 boards, no warning, no vendor source.
+"""Board projects of networks of different families for both STM32N6 boards, no vendor source.
 
-Each network (without its known answer) is compiled with -Wall -Wextra -Werror and linked with warnings as errors; the table says what
-the linker refused. Rival: none; a link either succeeds or does not.
+Each network, without its known answer, is compiled with -Wall -Wextra -Werror and linked with
+warnings as errors; the table says what the linker refused.
 """
 
 from __future__ import annotations
@@ -26,14 +26,26 @@ from npuforge.memory.writers.link_script import network_sections
 from npuforge.numerics import random_inputs
 from npuforge.targets import load_target
 
-FLAGS = (
-    "-mcpu=cortex-m55 -mthumb -mfloat-abi=hard -std=gnu11 -O2 -Wall -Wextra -Werror "
-    "-ffunction-sections -fdata-sections -ffp-contract=off"
-).split()
-LINK = (
-    "-nostartfiles --specs=nosys.specs -Wl,--gc-sections -Wl,--fatal-warnings "
-    "-Wl,--no-warn-rwx-segments"
-).split()
+FLAGS = [
+    "-mcpu=cortex-m55",
+    "-mthumb",
+    "-mfloat-abi=hard",
+    "-std=gnu11",
+    "-O2",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-ffp-contract=off",
+]
+LINK = [
+    "-nostartfiles",
+    "--specs=nosys.specs",
+    "-Wl,--gc-sections",
+    "-Wl,--fatal-warnings",
+    "-Wl,--no-warn-rwx-segments",
+]
 MAIN = """
 #include "board.h"
 #include "memory.h"
