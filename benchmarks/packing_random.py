@@ -16,11 +16,11 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from common import report  # noqa: E402
+from tests.packing_cases import random_system  # noqa: E402
 
 from npuforge.errors import PlanError  # noqa: E402
 from npuforge.memory.pools import pack_rooms  # noqa: E402
 from npuforge.memory.verify_packing import verify_rooms  # noqa: E402
-from tests.packing_cases import random_system  # noqa: E402
 
 
 def main() -> None:

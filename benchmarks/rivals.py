@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from textwrap import dedent
 
-from npuforge.artefacts.minimalloc import BufferRow
+from npuforge.memory.spans import Span, aligned
 
 BUILD = """
 cmake_minimum_required(VERSION 3.22)
@@ -27,7 +27,14 @@ VELA = """
 import json, sys, time
 from types import SimpleNamespace
 from ethosu.vela.hillclimb_allocation import HillClimbAllocator
-rows, iterations = json.load(sys.stdin)
+rows, seconds = json.load(sys.stdin)
+class Late(Exception):
+    pass
+class Timed(HillClimbAllocator):
+    def attempt_bottleneck_fix(self, *args):
+        if time.perf_counter() > end:
+            raise Late
+        super().attempt_bottleneck_fix(*args)
 def live(row):
     first, last, size, alignment = row
     return SimpleNamespace(start_time=first, end_time=last, size=size,
@@ -37,10 +44,15 @@ cuts = sorted({t for first, last, _, _ in rows for t in (first, last + 1)})
 at = {t: i for i, t in enumerate(cuts)}
 ranges = [live((at[f], at[l + 1] - 1, s, a)) for f, l, s, a in rows]
 begin = time.perf_counter()
-bound = HillClimbAllocator(ranges, iterations, 0).min_required_size
-allocator = HillClimbAllocator(ranges, iterations, bound)
-addresses = allocator.allocate()
-top = max(a + r.size for a, r in zip(addresses, ranges))
+end = begin + seconds
+# a memory limit of 0 is never met: it uses all its iterations, as when it is asked for the least
+allocator = Timed(ranges, None, 0)
+try:
+    allocator.allocate()
+except Late:
+    pass
+# what it has kept as its best
+top = max(a + r.size for a, r in zip(allocator.allocated_addresses, ranges))
 print(json.dumps([top, time.perf_counter() - begin]))
 """
 
@@ -72,23 +84,37 @@ def minimalloc_seconds(program: Path, file: Path, capacity: int, limit: float) -
     return taken if done.returncode == 0 and taken < limit else None
 
 
-def vela_height(
-    python: Path, rows: Sequence[BufferRow], iterations: int = 99999, alignment: int = 1
-) -> tuple[int, float] | None:
+def vela_height(python: Path, spans: Sequence[Span], seconds: float) -> tuple[int, float] | None:
     """Height and seconds of the hill climb of Arm's Vela; None when that Python has none.
 
     Args:
         python: an interpreter with ethos-u-vela.
-        rows: the buffers.
-        iterations: its own default for a memory limit that is not met.
-        alignment: of every offset.
+        spans: buffers without fixed offsets or forbidden ranges.
+        seconds: after which its best so far counts; it ends sooner at its own iteration limit or
+            at the bound.
     """
-    data = [(row.lower, row.upper - 1, row.size, alignment) for row in rows]
+    data = [(span.first, span.last, span.size, span.alignment) for span in spans]
     done = subprocess.run(
-        [python, "-c", dedent(VELA)], input=json.dumps([data, iterations]), text=True,
+        [python, "-c", dedent(VELA)], input=json.dumps([data, seconds]), text=True,
         capture_output=True,
     )  # fmt: skip
     if done.returncode:
         return None
-    height, seconds = json.loads(done.stdout)
-    return int(height), float(seconds)
+    # a warning about the memory limit comes first
+    height, taken = json.loads(done.stdout.splitlines()[-1])
+    return int(height), float(taken)
+
+
+def by_size_height(spans: Sequence[Span]) -> int:
+    """Height of first fit by falling size, the rule of TensorFlow Lite Micro's greedy planner."""
+    placed: list[tuple[int, Span]] = []
+    for span in sorted(spans, key=lambda span: -span.size):
+        at = 0
+        for other, low in sorted(((o, at) for at, o in placed), key=lambda pair: pair[1]):
+            if other.last < span.first or span.last < other.first:
+                continue
+            if at + span.size <= low:
+                break
+            at = max(at, aligned(low + other.size, span.alignment))
+        placed.append((at, span))
+    return max((at + span.size for at, span in placed), default=0)
