@@ -18,7 +18,7 @@ from common import report
 from rivals import build_minimalloc, by_size_height, minimalloc_seconds, vela_height
 
 from npuforge.artefacts.minimalloc import BufferRow, read_minimalloc
-from npuforge.memory.packing import Effort, pack
+from npuforge.memory.packing import Effort, Packing, pack
 from npuforge.memory.pools import Piece, Room, RoomPlace
 from npuforge.memory.spans import Span
 from npuforge.memory.verify_packing import verify_rooms
@@ -28,7 +28,6 @@ LIMIT = 60.0
 
 HEURISTIC = 10.0
 """Seconds of the heuristic stages."""
-
 
 VELA = 30.0
 """Seconds of Vela's hill climb for one instance: three times ours, as it is Python."""
@@ -50,15 +49,17 @@ def spans_of_rows(rows: tuple[BufferRow, ...]) -> list[Span]:
     return [Span(row.id, row.size, 1, row.lower, row.upper - 1) for row in rows]
 
 
-def checked(spans: list[Span], capacity: int, effort: Effort) -> tuple[int, int, float]:
-    """Height, bound and seconds; the independent verifier has passed the offsets."""
+def verified_pack(
+    spans: list[Span], goal: int = 0, effort: Effort | None = None
+) -> tuple[Packing, float]:
+    """A packing and its seconds; the independent verifier has passed the offsets."""
     begin = time.perf_counter()
-    packing = pack(spans, capacity, effort)
+    packing = pack(spans, goal, effort)
     taken = time.perf_counter() - begin
     pieces = [Piece(span, ("all",)) for span in spans]
     places = {name: RoomPlace("all", at) for name, at in packing.offsets.items()}
     verify_rooms(pieces, [Room("all", packing.height, 1.0)], places)
-    return packing.height, packing.bound, taken
+    return packing, taken
 
 
 def main() -> None:
@@ -88,11 +89,12 @@ def measure(files: list[Path], program: Path | None, chosen: argparse.Namespace)
         buffers = read_minimalloc(file.read_text(), file.name)
         spans = spans_of_rows(buffers)
         fit = Effort(0, False, 1 << 40, LIMIT, 2)
-        height, bound, two = checked(spans, capacity, fit)
-        placed = height <= capacity
-        one = checked(spans, capacity, Effort(0, False, 1 << 40, LIMIT, 1))[2]
+        found, two = verified_pack(spans, capacity, fit)
+        placed, bound = found.height <= capacity, found.bound
+        one = verified_pack(spans, capacity, Effort(0, False, 1 << 40, LIMIT, 1))[1]
         theirs = minimalloc_seconds(program, file, capacity, 4 * LIMIT) if program else None
-        low, _, spent = checked(spans, 0, Effort(2000, True, 0, HEURISTIC))
+        alone, spent = verified_pack(spans, 0, Effort(2000, True, 0, HEURISTIC))
+        low = alone.height
         vela = vela_height(chosen.vela, spans, VELA) if chosen.vela else None
         for i, seconds in enumerate((two, one, theirs or 0.0)):
             totals[i] += seconds

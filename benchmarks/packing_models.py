@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from common import csv_rows, every_model, published_models, report, shared_folder
+from packing import verified_pack
 from rivals import by_size_height, vela_height
 
 from npuforge.errors import NpuforgeError
@@ -20,10 +21,7 @@ from npuforge.importers import load_model
 from npuforge.lowering import lower
 from npuforge.mapping import map_graph
 from npuforge.memory import plan_memory, verify_plan
-from npuforge.memory.packing import pack
-from npuforge.memory.pools import Piece, Room, RoomPlace
-from npuforge.memory.spans import Span, spans_of
-from npuforge.memory.verify_packing import verify_rooms
+from npuforge.memory.spans import spans_of
 from npuforge.targets import load_target
 
 VELA = 10.0
@@ -63,17 +61,6 @@ def version(text: str) -> tuple[int, ...]:
     return tuple(int(part) if part.isdigit() else 0 for part in text.split("."))
 
 
-def verified_pack(spans: list[Span]) -> tuple[int, int, int, str, float]:
-    """Height, bound, least, stage and seconds; the independent verifier has passed the offsets."""
-    begin = time.perf_counter()
-    found = pack(spans)
-    taken = time.perf_counter() - begin
-    places = {name: RoomPlace("all", at) for name, at in found.offsets.items()}
-    pieces = [Piece(span, ("all",)) for span in spans]
-    verify_rooms(pieces, [Room("all", found.height, 1.0)], places)
-    return found.height, found.bound, found.least, str(found.method), taken
-
-
 def main() -> None:
     """Pack and plan every model."""
     chosen = options()
@@ -87,7 +74,8 @@ def main() -> None:
         graph = load_model(path)
         schedule = lower(graph, map_graph(graph, target), target)
         spans = spans_of(schedule)
-        height, bound, least, method, taken = verified_pack(spans)
+        found, taken = verified_pack(spans)
+        height, bound, least = found.height, found.bound, found.least
         begin = time.perf_counter()
         try:
             plan = plan_memory(schedule, target)
@@ -108,7 +96,8 @@ def main() -> None:
         vela = vela_height(chosen.vela, spans, VELA) if chosen.vela else None
         rows.append((
             path.stem, len(spans), bound, least, height, f"{height / bound - 1:.2%}",
-            "yes" if height == least else "NO", method, round(taken, 3), where, round(seconds, 3),
+            "yes" if height == least else "NO", str(found.method), round(taken, 3),
+            where, round(seconds, 3),
             by_size_height(spans), "none" if vela is None else vela[0],
             "none" if vela is None else round(vela[1], 2), published.get(path.name, ""),
         ))  # fmt: skip

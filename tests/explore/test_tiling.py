@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.builders import tensor
+from tests.tools import needs_emulator
 
 from npuforge.boards import (
     HostBoard,
     QemuBoard,
     build_project,
     find_toolchain,
-    missing_tools,
     write_sources,
 )
 from npuforge.explore.tiling import Tiler, tile_least, tile_within
@@ -147,7 +147,7 @@ def test_nothing_is_promised_that_is_impossible(example: Callable[[str], Path]) 
 
 
 @pytest.mark.qemu
-@pytest.mark.skipif(bool(missing_tools()), reason="no emulator or cross compiler on the PATH")
+@needs_emulator
 def test_tiled_firmware_in_the_emulator(example: Callable[[str], Path], tmp_path: Path) -> None:
     """The generated C of a tiled network gives what the untiled one gives on the host."""
     graph = load_model(example("image_classification"))
