@@ -97,6 +97,8 @@ versions_document = api_doctor.versions_document
 optimize_model = api_optimize.optimize_model
 lint_model = api_optimize.lint_model
 quantize_model = api_quantize.quantize_model
+tune_model = api_quantize.tune_model
+layer_sensitivity = api_quantize.layer_sensitivity
 
 RANDOM_SAMPLES = 10
 SEED = 42
