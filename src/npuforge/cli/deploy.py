@@ -24,6 +24,10 @@ def command(
         [], "--fix-shape", help="NAME=1x3x224x224: fixes the free dimensions of an input."
     ),
     emulate: str = typer.Option("auto", help="auto, on or off: the run on an emulated Cortex-M55."),
+    preprocess: Path | None = typer.Option(
+        None, help="Declaration of the preprocessing that the firmware does (TOML)."
+    ),
+    frame: str | None = typer.Option(None, help="640x480: size of the camera's frames."),
     force: bool = typer.Option(False, "--force", help="Replace an existing folder."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
 ) -> None:
@@ -50,6 +54,8 @@ def command(
             contract=contract,
             fix_shape=fix_shape,
             emulate=emulate,
+            preprocess=preprocess,
+            frame=frame,
             force=force,
             tick=status,
         )
