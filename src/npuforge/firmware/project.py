@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npuforge import __version__, _native
+from npuforge.firmware.flash_layout import FlashLayout
 from npuforge.firmware.memory_table import memory_header, memory_source
 from npuforge.firmware.network import (
     Network,
@@ -127,9 +128,21 @@ def rendered(template: str, **values: object) -> bytes:
 
 
 def build_files(
-    networks: Sequence[Network], machines: Sequence[Machine], title: str
+    networks: Sequence[Network],
+    machines: Sequence[Machine],
+    title: str,
+    flash: FlashLayout | None = None,
+    loader: str = "",
 ) -> dict[str, bytes]:
-    """CMake's files of a project; the networks are compiled once and linked for each machine."""
+    """CMake's files of a project; the networks are compiled once and linked for each machine.
+
+    Args:
+        networks: of the project.
+        machines: what it is linked for.
+        title: first comment line.
+        flash: where the images of a flashed machine go.
+        loader: file name of the programmer's loader for that flash.
+    """
     cmake = rendered(
         "CMakeLists.txt.j2",
         title=title,
@@ -137,6 +150,8 @@ def build_files(
         networks=[network.name for network in networks],
         machines=machines,
         small=SMALL_SOURCES,
+        flash=flash,
+        loader=loader,
     )
     presets = rendered("CMakePresets.json.j2", machines=machines)
     return {"CMakeLists.txt": cmake, "CMakePresets.json": presets}

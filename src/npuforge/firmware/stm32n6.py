@@ -32,7 +32,7 @@ from npuforge.memory.layout import SystemLayout, layout_system
 from npuforge.memory.system import Arena, ModelEntry, SystemDescription
 from npuforge.memory.writers.files import layout_files
 from npuforge.memory.writers.link_script import network_sections
-from npuforge.targets import OperatingPoint, Reach, Target, load_target
+from npuforge.targets import OperatingPoint, Target, load_target
 
 LOADERS: Mapping[str, str] = {
     "stm32n6570-dk": "MX66UW1G45G_STM32N6570-DK.stldr",
@@ -164,17 +164,17 @@ def board_files(
     networks = [Network(n.name, graphs[n.name], n.schedule, n.plan) for n in layout.networks]
     sections = network_sections(layout)
     used = used_pools(layout)
-    # the processor runs the networks: no memory is offered to other masters
-    alone = replace(
-        layout.target, pools=tuple(replace(p, reach=(Reach.CPU,)) for p in layout.target.pools)
-    )
     named = [replace(s, pool=pool) for s, pool in zip(sections, used, strict=True)]
+    block = layout.block("main stack")
+    stack = (block.address, block.nbytes)
+    closed = {p.name for p in layout.target.pools if p.external and p.name not in used}
+    closed |= {name for name in BANKS if name not in used}
     files: dict[str, bytes] = {f"board/{k}": v for k, v in layout_files(layout).items()}
     point = layout.target.operating_points[clock]
     files |= {
         "board/board_config.h": board_config(layout.target, point, used).encode(),
-        "board/memory.h": memory_header(alone).encode(),
-        "board/memory.c": memory_source(named, alone).encode(),
+        "board/memory.h": memory_header(layout.target).encode(),
+        "board/memory.c": memory_source(named, layout.target, stack=stack, closed=closed).encode(),
     }
     return files | network_files(networks, [answers[network.name] for network in networks])
 
@@ -227,7 +227,9 @@ def board_project(
         files["app/preprocess.c"] = preprocess_source(pictures).encode()
         application += ["app/picture.c", "app/preprocess.c"]
     board = Machine("board", layout.target.name, {"app": tuple(application)}, flashed=True)
-    return files | build_files(networks, [board, emulated("emulated", machine)], title)
+    machines = [board, emulated("emulated", machine)]
+    loader = LOADERS[layout.target.name]
+    return files | build_files(networks, machines, title, flash, loader)
 
 
 def _readme(
