@@ -273,7 +273,8 @@ nf_status nf_reset(nf_runtime *runtime, uint32_t model)
         return NF_E_IN_FLIGHT;
     /* stale lines must not come back with the bytes beside the variable */
     for (uint32_t i = 0u; i < network->state_count; ++i)
-        nf_invalidate(runtime, state_range(network, &network->states[i]));
+        if (other_view(runtime->config))
+            nf_invalidate(runtime, state_range(network, &network->states[i]));
     nf_network_reset(network);
     session->states_dirty = network->state_count != 0u ? 1u : 0u;
     session->has_frame = 0u;

@@ -50,12 +50,15 @@ def frame_inputs(
 
     graph = model.graph
     size = parse_frame(frame)
-    if image_geometry(graph.tensors[graph.inputs[0]]) is None:
-        if preprocess is not None or size is not None:
-            raise UsageError("DEP-003", tensor=graph.inputs[0])
-        return ()
     beside = preprocessing_path(model.path)
     path = Path(preprocess) if preprocess is not None else beside if beside.is_file() else None
+    declared = path is not None or size is not None or image_range is not None
+    geometry = image_geometry(graph.tensors[graph.inputs[0]])
+    if geometry is None and (preprocess is not None or size is not None):
+        raise UsageError("DEP-003", tensor=graph.inputs[0])
+    # one channel may as well be sound: only what is declared counts
+    if geometry is None or (geometry.channels == 1 and not declared):
+        return ()
     if path is not None:
         pre, source = load_preprocessing(path), path.name
     elif image_range is not None:

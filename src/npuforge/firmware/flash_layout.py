@@ -106,14 +106,17 @@ def check_flash(flash: FlashLayout, layout: SystemLayout) -> None:
     """
     for before, after in zip(flash.parts, flash.parts[1:], strict=False):
         if before.end > after.address:
-            raise PlanError("FLS-001", first=before.name, second=after.name, at=after.address)
+            raise PlanError(
+                "FLS-001", first=before.name, second=after.name, at=f"{after.address:#010x}"
+            )
     for part in flash.parts:
         pool = layout.target.pool_at(part.address)
         if pool is None or pool.writable or part.end > pool.end:
-            raise PlanError("FLS-002", name=part.name, at=part.address)
+            raise PlanError("FLS-002", name=part.name, at=f"{part.address:#010x}")
     first = next((part for part in flash.parts if part.file), None)
     if first is not None and first.address % flash.sector:
-        raise PlanError("FLS-003", name=first.name, at=first.address, sector=flash.sector)
+        at = f"{first.address:#010x}"
+        raise PlanError("FLS-003", name=first.name, at=at, sector=flash.sector)
 
 
 def manifest(flash: FlashLayout) -> bytes:
