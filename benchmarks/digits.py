@@ -10,7 +10,6 @@ from npuforge.graph import (
     ConvAttrs,
     FullyConnectedAttrs,
     Graph,
-    NoAttrs,
     Node,
     ReshapeAttrs,
     SoftmaxAttrs,
@@ -18,10 +17,11 @@ from npuforge.graph import (
     schema,
     verify,
 )
+from npuforge.graph.attrs import NO_ATTRS
 from npuforge.vocab import Activation, Contract, DType
 
 CHANNELS = (12, 24)
-EPOCHS = 12
+EPOCHS = 8
 BATCH = 50
 RATE = 2e-3
 PADDING = (1, 1, 1, 1)
@@ -56,7 +56,7 @@ def digit_classifier(images: Array, labels: Array, seed: int = 0) -> Graph:
     """Train on images [n, 28, 28, 1] with values 0..1 and classes 0..9 (Adam, cross entropy)."""
     rng = np.random.default_rng(seed)
     sizes = [(9, CHANNELS[0]), (9 * CHANNELS[0], CHANNELS[1]), (49 * CHANNELS[1], 10)]
-    weights = [rng.normal(size=s).astype(np.float32) * np.sqrt(2 / s[0]) for s in sizes]
+    weights = [(rng.normal(size=s) * np.sqrt(2 / s[0])).astype(np.float32) for s in sizes]
     values = [*weights, *(np.zeros(s[1], np.float32) for s in sizes)]
     first = [np.zeros_like(v) for v in values]
     second = [np.zeros_like(v) for v in values]
@@ -70,8 +70,8 @@ def digit_classifier(images: Array, labels: Array, seed: int = 0) -> Graph:
             for k, slope in enumerate(slopes):
                 first[k] = 0.9 * first[k] + 0.1 * slope
                 second[k] = 0.999 * second[k] + 0.001 * slope**2
-                size = np.sqrt(second[k] / (1 - 0.999**step)) + 1e-7
-                values[k] = values[k] - RATE * first[k] / (1 - 0.9**step) / size
+                size = np.sqrt(second[k] / np.float32(1 - 0.999**step)) + np.float32(1e-7)
+                values[k] = values[k] - np.float32(RATE / (1 - 0.9**step)) * first[k] / size
     return _graph(values)
 
 
@@ -84,7 +84,7 @@ def _gradients(values: list[Array], x: Array, labels: Array) -> list[Array]:
     flat = a2.reshape(len(x), -1)
     scores = flat @ w3 + b3
     e = np.exp(scores - scores.max(axis=1, keepdims=True))
-    d3 = (e / e.sum(axis=1, keepdims=True) - np.eye(10)[labels]) / len(x)
+    d3 = (e / e.sum(axis=1, keepdims=True) - np.eye(10, dtype=np.float32)[labels]) / len(x)
     d2 = (d3 @ w3.T).reshape(a2.shape) * (a2 > 0)
     d1 = _spread(d2 @ w2.T, a1.shape) * (a1 > 0)
     return [
@@ -107,7 +107,7 @@ def _graph(values: list[Array]) -> Graph:
         tensors[name] = Tensor(name, data.shape, DType.FLOAT32, None, data)
         return name
 
-    def add(name: str, op: str, inputs: tuple[str, ...], attrs: Attrs = NoAttrs()) -> str:
+    def add(name: str, op: str, inputs: tuple[str, ...], attrs: Attrs = NO_ATTRS) -> str:
         shape = schema(op).infer([tensors[n] for n in inputs], attrs)[0]
         tensors[name] = Tensor(name, shape, DType.FLOAT32)
         contract = Contract.EXACT if op == "reshape" else Contract.FLOAT32

