@@ -1,5 +1,6 @@
 /* x86 vectors of WIDTH bits, 256 or 512: the words of kernels.h. A source file defines WIDTH and
- * SET, its name, and DOT where one instruction adds products of pairs.
+ * SET, its name, DOT where one instruction adds products of pairs of words, and DOT_BYTES where
+ * one adds products of four unsigned with four signed bytes.
  *
  * NF_SIMD_INTRINSICS names a header in place of the compiler's, in which tests run instructions
  * that the machine lacks. */
@@ -27,7 +28,11 @@
 #endif
 #define VARIANT JOIN(nf_simd_, SET, , )
 #define LANES (WIDTH / 32)
+#ifdef DOT_BYTES
+#define GROUP 4
+#else
 #define GROUP 2
+#endif
 #define BLOCK (WIDTH / 64) /* pixels multiplied together: 16 vector registers, or 32 */
 
 typedef JOIN(__m, WIDTH, i, ) V; /* LANES int32 or 2 * LANES int16 */
@@ -37,6 +42,7 @@ typedef JOIN(__m, WIDTH, i, ) V; /* LANES int32 or 2 * LANES int16 */
 #define v_set1 X(set1_epi32)
 #define v_zero X_WHOLE(setzero)
 #define v_add X(add_epi32)
+#define v_xor X_WHOLE(xor)
 #define v_sub X(sub_epi32)
 #define v_pairs X(madd_epi16)
 #define v_shift_left(v, count) X(sll_epi32)(v, _mm_cvtsi32_si128(count))
@@ -44,6 +50,13 @@ typedef JOIN(__m, WIDTH, i, ) V; /* LANES int32 or 2 * LANES int16 */
 #define v_dot DOT
 #else
 #define v_dot(acc, x, w) v_add(acc, v_pairs(x, w))
+#endif
+#ifdef DOT_BYTES
+#define v_products DOT_BYTES
+#define v_weights(p) v_load(p)
+#else
+#define v_products v_dot
+#define v_weights(p) v_widen(p)
 #endif
 #define v_interleave_low X(unpacklo_epi16)
 #define v_interleave_high X(unpackhi_epi16)
@@ -226,6 +239,12 @@ NF_INLINE B bytes_of(V words, int32_t offset, int32_t low, int32_t high)
 NF_INLINE B v_pack(V a, V b, int32_t offset, int32_t low, int32_t high)
 {
     return bytes_of(X(packs_epi32)(a, b), offset, low, high);
+}
+
+/* What v_finish takes, from sums of products. */
+NF_INLINE V v_sums(const nf_prepared *q, V acc)
+{
+    return GROUP == 4 && q->rescale == NF_SIMD_FIXED_RIGHT ? v_add(acc, acc) : acc;
 }
 
 NF_INLINE B v_finish(const nf_prepared *q, V a, V b, int32_t o)
