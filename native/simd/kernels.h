@@ -106,8 +106,9 @@ NF_INLINE void product(const nf_prepared *q, const uint8_t *w, const uint8_t *co
 
 /* All channels of `count` pixels. */
 static void products(const nf_prepared *q, const uint8_t *const *src, uint8_t *const *dst,
-                     int32_t count)
+                     int32_t count, int32_t joined)
 {
+    (void)joined; /* weights are packed for one pixel */
     const uint8_t *w = q->weights;
     const ptrdiff_t step = (ptrdiff_t)q->run_count * q->run_steps * 4 * LANES;
     for (int32_t o = 0; o < q->y.c; o += 2 * LANES, w += 2 * step) {
@@ -127,16 +128,18 @@ static void products(const nf_prepared *q, const uint8_t *const *src, uint8_t *c
     }
 }
 
-/* Channels o.. of `count` pixels; two taps are one product of pairs. */
+/* Channels o.. of `count` pixels; two taps are one product of pairs, `runs` taps in all. */
 NF_INLINE void channels(const nf_prepared *q, const int16_t *weights, const uint8_t *const *src,
-                        uint8_t *const *dst, int32_t o, int32_t held, const int32_t count)
+                        uint8_t *const *dst, int32_t o, int32_t held, const int32_t count,
+                        const int32_t runs)
 {
     V acc[2][2];
     for (int32_t i = 0; i < count; ++i) {
         acc[i][0] = v_load(q->bias + o);
         acc[i][1] = v_load(q->bias + o + LANES);
     }
-    for (int32_t run = 0; run < q->run_count; run += 2, weights += 4 * LANES) {
+#pragma GCC unroll 5
+    for (int32_t run = 0; run < runs; run += 2, weights += 4 * LANES) {
         const V w0 = v_load(weights), w1 = v_load(weights + 2 * LANES);
         for (int32_t i = 0; i < count; ++i) {
             const V a = v_load(src[i] + (o + q->runs[run]) * CHANNEL_SIZE);
@@ -149,20 +152,31 @@ NF_INLINE void channels(const nf_prepared *q, const int16_t *weights, const uint
         v_store_bytes(dst[i] + o, held, v_finish(q, acc[i][0], acc[i][1], o));
 }
 
-static void channel_blocks(const nf_prepared *q, const uint8_t *const *src, uint8_t *const *dst,
-                           int32_t count)
+NF_INLINE void channel_blocks(const nf_prepared *q, const uint8_t *const *src, uint8_t *const *dst,
+                              int32_t count, int32_t width, const int32_t runs)
 {
     const int16_t *w = q->weights;
-    for (int32_t o = 0; o < q->y.c; o += 2 * LANES, w += 2 * LANES * (ptrdiff_t)q->run_count) {
+    for (int32_t o = 0; o < width; o += 2 * LANES, w += 2 * LANES * (ptrdiff_t)runs) {
         int32_t i = 0;
         for (; i + 2 <= count; i += 2)
-            channels(q, w, src + i, dst + i, o, q->y.c - o, 2);
+            channels(q, w, src + i, dst + i, o, width - o, 2, runs);
         if (i < count)
-            channels(q, w, src + i, dst + i, o, q->y.c - o, 1);
+            channels(q, w, src + i, dst + i, o, width - o, 1, runs);
     }
 }
 
-typedef void (*pixels_fn)(const nf_prepared *, const uint8_t *const *, uint8_t *const *, int32_t);
+/* All channels of `count` pixels, or of `count` times `joined` pixels. */
+static void each_channel(const nf_prepared *q, const uint8_t *const *src, uint8_t *const *dst,
+                         int32_t count, int32_t joined)
+{
+    if (q->run_count == 10) /* 3 x 3, the common one */
+        channel_blocks(q, src, dst, count, joined * q->y.c, 10);
+    else
+        channel_blocks(q, src, dst, count, joined * q->y.c, q->run_count);
+}
+
+typedef void (*pixels_fn)(const nf_prepared *, const uint8_t *const *, uint8_t *const *, int32_t,
+                          int32_t);
 
 NF_INLINE void over_bands(const nf_view *v, const nf_prepared *q, pixels_fn compute,
                           const int32_t size)
@@ -178,15 +192,18 @@ NF_INLINE void over_bands(const nf_view *v, const nf_prepared *q, pixels_fn comp
                 const int32_t rows = q->y.y1 - oy < q->rows ? q->y.y1 - oy : q->rows;
                 const int32_t columns = q->y.x1 - ox < q->columns ? q->y.x1 - ox : q->columns;
                 fill_band(q, &x, n, oy, ox, rows, columns, size);
+                const int32_t joined = columns < q->joined ? columns : q->joined;
                 int32_t count = 0;
                 for (int32_t r = 0; r < rows; ++r)
-                    for (int32_t c = 0; c < columns; ++c, ++count) {
+                    for (int32_t at = 0; at < columns; at += joined, ++count) {
+                        /* the last ones of a row again, where fewer are left */
+                        const int32_t c = at + joined <= columns ? at : columns - joined;
                         src[count] = (const uint8_t *)q->scratch +
                                      ((ptrdiff_t)r * p->stride_h * q->pitch +
                                       (ptrdiff_t)c * p->stride_w * depth) * size;
                         dst[count] = nf_at(&y, n, oy + r, ox + c);
                     }
-                compute(q, src, dst, count);
+                compute(q, src, dst, count, joined);
             }
 }
 
@@ -204,7 +221,7 @@ static void transposed(const nf_view *v, const void *params)
 
 static void depthwise(const nf_view *v, const void *params)
 {
-    over_bands(v, params, channel_blocks, CHANNEL_SIZE);
+    over_bands(v, params, each_channel, CHANNEL_SIZE);
 }
 
 /* Dot products of `count` rows of int8 weights with the scratch. */
@@ -262,4 +279,4 @@ static void lone_product(const nf_view *v, const void *params)
 #include "elementwise.h"
 
 const nf_simd_variant VARIANT = {NAME,       LANES, GROUP, order, conv2d,  depthwise, lone_product,
-                                 transposed, add,   mul,   mean,  max_pool};
+                                 transposed, add,   mul,   lut,   mean,   max_pool};

@@ -29,8 +29,8 @@ typedef enum nf_simd_rescale {
     NF_SIMD_FIXED_RIGHT, NF_SIMD_FIXED, NF_SIMD_F32, NF_SIMD_F64
 } nf_simd_rescale;
 
-/* Arrays of one value an output channel hold blocks of 2 * lanes channels, in the order of
- * nf_simd_variant.order, the rest zeros; an array may be read `lanes` elements past its end. */
+/* Arrays of one value an output channel hold blocks of 2 * lanes channels, those of
+ * `joined` pixels one after another, in the order of nf_simd_variant.order, the rest zeros; an array may be read `lanes` elements past its end. */
 typedef struct nf_prepared {
     nf_params_conv2d_s8 window;
     nf_shape x, y;             /* a fully connected layer is a 1 x 1 convolution of one row */
@@ -49,6 +49,7 @@ typedef struct nf_prepared {
     int32_t run_count, run_steps, pitch;
     int32_t rows, columns;     /* outputs of a band, at most NF_SIMD_PIXELS */
     int32_t repeat;            /* copies of each input channel side by side in the band */
+    int32_t joined;            /* depthwise: neighbours in a row that are channels of one pixel */
     int32_t y_operand;
     ptrdiff_t y_offset;        /* bytes from the operand to the first output */
 } nf_prepared;
@@ -83,18 +84,18 @@ typedef struct nf_prepared_binary {
  * [block][run][step][channels][group] of int16 or int8, where a block is 2 * lanes channels in `order`, or `lanes` in natural order when no more
  * are left; depthwise weights as [block][pair of taps][2 * lanes channels in `order`][2] of int16.
  * `lone_product` is a fully connected layer of one row with weights as they are. `transposed` takes
- * an nf_prepared_parts, `add` and `mul` an nf_prepared_binary, `mean` and `max_pool` the parameters
- * of the portable kernel. */
+ * an nf_prepared_parts, `add` and `mul` an nf_prepared_binary, `lut`, `mean` and `max_pool` the
+ * parameters of the portable kernel. */
 typedef struct nf_simd_variant {
     const char *name;
     int32_t lanes, group;
     const int32_t *order;
-    nf_kernel_fn conv2d, depthwise, lone_product, transposed, add, mul, mean, max_pool;
+    nf_kernel_fn conv2d, depthwise, lone_product, transposed, add, mul, lut, mean, max_pool;
 } nf_simd_variant;
 
 #ifdef NF_SIMD_X86
-extern const nf_simd_variant nf_simd_avx2, nf_simd_avx_vnni, nf_simd_avx512,
-    nf_simd_avx512_vnni;
+extern const nf_simd_variant nf_simd_avx2, nf_simd_avx_vnni, nf_simd_avx512, nf_simd_avx512_vnni,
+    nf_simd_avx512_vbmi;
 #endif
 
 #ifdef __cplusplus

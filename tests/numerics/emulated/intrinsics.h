@@ -10,6 +10,7 @@
 #include <simde/x86/avx512/adds.h>
 #include <simde/x86/avx512/and.h>
 #include <simde/x86/avx512/blend.h>
+#include <simde/x86/avx512/broadcast.h>
 #include <simde/x86/avx512/cast.h>
 #include <simde/x86/avx512/cvt.h>
 #include <simde/x86/avx512/cvts.h>
@@ -20,9 +21,13 @@
 #include <simde/x86/avx512/madd.h>
 #include <simde/x86/avx512/max.h>
 #include <simde/x86/avx512/min.h>
+#include <simde/x86/avx512/mov_mask.h>
 #include <simde/x86/avx512/mul.h>
+#include <simde/x86/avx512/or.h>
 #include <simde/x86/avx512/packs.h>
+#include <simde/x86/avx512/permutex2var.h>
 #include <simde/x86/avx512/set1.h>
+#include <simde/x86/avx512/shuffle.h>
 #include <simde/x86/avx512/sll.h>
 #include <simde/x86/avx512/slli.h>
 #include <simde/x86/avx512/sllv.h>
