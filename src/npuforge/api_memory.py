@@ -23,7 +23,7 @@ from npuforge.memory.layout import SystemLayout
 from npuforge.memory.ledger import Ledger
 from npuforge.memory.linker import STACK_BYTES
 from npuforge.memory.shortfall import minimalloc_rows
-from npuforge.memory.system import read_system
+from npuforge.memory.system import bytes_of, read_system
 from npuforge.memory.writers.files import layout_files
 from npuforge.memory.writers.tflm import offline_file
 from npuforge.report import check_writable, memory_document, write_file
@@ -31,6 +31,20 @@ from npuforge.report.memory_map import memory_page, memory_svg
 from npuforge.targets import load_target
 
 PathLike = str | os.PathLike[str]
+
+
+def parse_bytes(value: str | int | None) -> int | None:
+    """A number of bytes, also as text ("294 KiB"); None stays None.
+
+    Raises:
+        UsageError: it is no positive number of bytes.
+    """
+    if value is None:
+        return None
+    found = value if isinstance(value, int) else bytes_of(value)
+    if found is None or found <= 0:
+        raise UsageError("MEM-022", value=value)
+    return found
 
 
 def fit_system(description: PathLike) -> SystemLayout:
@@ -100,7 +114,7 @@ def export_plan(model: PathLike, target: str, output: PathLike, *, force: bool =
     if suffix not in (".tflite", ".csv"):
         raise UsageError("SYS-054", path=path)
     check_writable(path, replace=force)
-    planned, _ = api.analyze_model(model, target)
+    planned, _ = api.analyze_model(model, target, tiling=False)
     if suffix == ".csv":
         content = write_minimalloc(minimalloc_rows(planned.schedule, planned.plan)).encode()
     else:

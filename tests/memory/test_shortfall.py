@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from npuforge.cli.main import app
-from npuforge.explore.shortfall import diagnose, on_chip
+from npuforge.explore.fit import on_chip
+from npuforge.explore.shortfall import diagnose
 from npuforge.graph import Graph
 from npuforge.importers import load_model
 from npuforge.lowering import Schedule, lower

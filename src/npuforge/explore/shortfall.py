@@ -16,6 +16,7 @@ from npuforge.cost import (
 )
 from npuforge.cost.neural_art import cost_of_works
 from npuforge.errors import PlanError
+from npuforge.explore.fit import on_chip
 from npuforge.explore.system import load_models
 from npuforge.graph import Graph
 from npuforge.lowering import BufferKind, Schedule
@@ -67,12 +68,6 @@ class Diagnosis:
     network: str
     shortfall: Shortfall
     remedies: tuple[Remedy, ...]
-
-
-def on_chip(target: Target) -> Target:
-    """A target without activation memory outside of the chip."""
-    kept = tuple(p for p in target.pools if not (p.external and p.use is Use.ACTIVATIONS))
-    return replace(target, pools=kept)
 
 
 def diagnose(name: str, graph: Graph, schedule: Schedule, target: Target) -> Diagnosis | None:

@@ -198,6 +198,16 @@ def parse_system(document: Mapping[str, Any], path: Path) -> SystemDescription:
     return made
 
 
+def bytes_of(text: str) -> int | None:
+    """A number of bytes as people write it ("4096", "4 KiB", "1.5 MB"); None when it is none."""
+    match = _SIZE.fullmatch(text)
+    unit = _UNITS.get(match[2].lower()) if match else None
+    if match is None or unit is None:
+        return None
+    exact = Fraction(match[1]) * unit
+    return int(exact) if exact.denominator == 1 else None
+
+
 def link_name(text: str) -> str:
     """A name of an item as linker scripts and C can say it."""
     return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
@@ -392,11 +402,8 @@ class _Table:
         if value is None and default is not None:
             return default
         if isinstance(value, str):
-            match = _SIZE.fullmatch(value)
-            unit = _UNITS.get(match[2].lower()) if match else None
-            if match is not None and unit is not None:
-                exact = Fraction(match[1]) * unit
-                value = int(exact) if exact.denominator == 1 else value
+            found = bytes_of(value)
+            value = value if found is None else found
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 1 << 32:
             reason = 'bytes expected: 4096, "4 KiB" or "1 MiB"'
             raise self.refuse(name, reason if name in self.values else "missing")
