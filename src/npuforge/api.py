@@ -81,6 +81,7 @@ aton_document = api_aton.aton_document
 aton_run = api_aton.aton_run
 aton_translate = api_aton.aton_translate
 diagnose_project = api_doctor.diagnose_project
+fit_model = api_memory.fit_model
 fit_system = api_memory.fit_system
 check_memory = api_memory.check_memory
 measure_memory = api_memory.measure_memory

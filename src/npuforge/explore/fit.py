@@ -39,6 +39,22 @@ def on_chip(target: Target) -> Target:
     return replace(target, pools=kept)
 
 
+def limited(target: Target, limit: int) -> Target:
+    """A target whose activation memory on the chip is cut to a limit, the slowest part first.
+
+    Memory of the system is left out: it is no way around a limit.
+    """
+    room = limit
+    sizes: dict[str, int] = {}
+    inside = [p for p in target.pools_for(Use.ACTIVATIONS) if not p.external]
+    for pool in sorted(inside, key=lambda p: (p.clocks_per_byte, p.base)):
+        sizes[pool.name] = min(pool.size, room)
+        room -= sizes[pool.name]
+    pools = (replace(p, size=sizes.get(p.name, p.size)) for p in target.pools)
+    kept = (pool for pool in pools if pool.size and pool.use is not Use.SYSTEM)
+    return replace(target, pools=tuple(kept))
+
+
 def fit_schedule(
     schedule: Schedule, target: Target, limit: int | None = None, *, tiling: bool = True
 ) -> Fitted:
@@ -59,7 +75,7 @@ def fit_schedule(
         whole = plan_memory(schedule, target)
     except PlanError as error:
         refused = error
-    if whole is not None and _as_asked(whole, target, limit):
+    if whole is not None and on_the_chip(whole, target) and _within(whole, limit):
         return Fitted(schedule, whole, None, whole.lower_bound)
     weights_refused = refused is not None and refused.code == "MEM-002"
     made = None
@@ -77,11 +93,14 @@ def fit_schedule(
     return Fitted(schedule, whole, None, whole.lower_bound)
 
 
-def _as_asked(plan: Plan, target: Target, limit: int | None) -> bool:
-    if limit is not None:
-        return plan.activation_bytes <= limit
+def on_the_chip(plan: Plan, target: Target) -> bool:
+    """Whether a plan has no activations outside of the chip."""
     outside = [p for p in target.pools_for(Use.ACTIVATIONS) if p.external]
     return not any(pool.base <= r.base < pool.end for pool in outside for r in plan.regions)
+
+
+def _within(plan: Plan, limit: int | None) -> bool:
+    return limit is None or plan.activation_bytes <= limit
 
 
 def tiling_ms(tiling: Tiling, point: OperatingPoint) -> float:

@@ -271,6 +271,7 @@ def tile_into(
     """A tiling whose plan lies in the target's activation memory, and the plan.
 
     The bytes alive must fit, and then their addresses: where these leave gaps, less is asked for.
+    Memories that do not touch may still be too small one by one; the search does not see that.
 
     Args:
         schedule: the network.

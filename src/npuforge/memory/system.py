@@ -64,11 +64,15 @@ class ModelEntry:
         file: model file, relative to the description.
         name: C name; from the file when "".
         arena: shared with the other networks (one runs at a time), or its own.
+        activations: bytes that its activations may take; 0 for what is there.
+        tiling: whether steps may be computed in stripes where it does not fit otherwise.
     """
 
     file: Path
     name: str
     arena: Arena
+    activations: int = 0
+    tiling: bool = True
 
 
 @dataclass(frozen=True)
@@ -217,7 +221,10 @@ def _model(table: _Table) -> ModelEntry:
     file = table.file("file")
     if file is None:
         raise table.refuse("file", "missing")
-    entry = ModelEntry(file, table.text("name", ""), Arena(table.one_of("arena", list(Arena))))
+    entry = ModelEntry(
+        file, table.text("name", ""), Arena(table.one_of("arena", list(Arena))),
+        table.size("activations", 0), table.flag("tiling", True),
+    )  # fmt: skip
     table.done()
     return entry
 
