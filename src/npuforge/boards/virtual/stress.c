@@ -2,7 +2,7 @@
  *
  *   stress SEED COUNT FAULT
  *
- * FAULT "none": each inference allocates buffers at random, gets a random frame by DMA and compares
+ * FAULT "none": each inference allocates buffers at random, gets one of 64 random frames by DMA and compares
  * every output byte with a run on a memory of its own. Prints the first failure, their number and
  * the cache maintenance of all.
  * Any other FAULT, or "all" for each there is: in how many of COUNT trials it was caught, in how many
@@ -15,6 +15,8 @@
 #include <string.h>
 
 #define ROOM 65536u
+#define MAX_SPACES 16u
+#define FRAMES 64u
 #define TIMEOUT_US 1000000u
 #define ALL (NF_REACH_CPU | NF_REACH_NPU | NF_REACH_DMA)
 
@@ -25,12 +27,15 @@ static uint8_t *room;
 static uint32_t room_bytes;
 
 static nf_runtime rt;
-static nf_pool pools[16];
+static nf_pool pools[MAX_SPACES + 8u];
 static nf_zone zones[2];
 static nf_network network; /* a copy, so that a fault can change it */
 static nf_model model;
 static nf_config config;
-static uint8_t *reference[16];
+static uint8_t *reference[MAX_SPACES];
+/* frames that inferences draw from, and the outputs a run on memory of its own gives for each */
+static uint8_t *frames[FRAMES], *answers[FRAMES];
+static uint32_t frame_bytes, answer_bytes;
 
 static void pool(const char *name, uint8_t *base, uint32_t bytes, uint32_t free_bytes,
                  uint32_t flags)
@@ -67,14 +72,8 @@ static void set_up(uint64_t seed)
     pool("private", private_memory, sizeof private_memory, 0, NF_REACH_CPU | NF_WRITABLE);
 }
 
-static void random_bytes(uint8_t *data, uint32_t bytes)
-{
-    for (uint32_t i = 0; i < bytes; ++i)
-        data[i] = (uint8_t)machine_random(256);
-}
-
 /* Frames by DMA into buffers from the registry, then into the inputs. */
-static nf_status feed(uint32_t number, nf_status *release)
+static nf_status feed(uint32_t number, const uint8_t *data, nf_status *release)
 {
     nf_status status = nf_reset(&rt, 0);
     for (uint32_t i = 0; i < network.input_count && status == NF_OK; ++i) {
@@ -88,10 +87,8 @@ static nf_status feed(uint32_t number, nf_status *release)
             break;
         nf_buffer_query(&rt, buffer, &info);
         status = nf_buffer_give(&rt, buffer, NF_REACH_DMA);
-        uint8_t *data = malloc(bytes);
-        random_bytes(data, bytes);
         machine_dma((void *)info.address, data, bytes);
-        free(data);
+        data += bytes;
         if (release)
             *release = nf_buffer_release(&rt, buffer);
         status = status == NF_OK ? nf_buffer_take(&rt, buffer) : status;
@@ -104,15 +101,32 @@ static nf_status feed(uint32_t number, nf_status *release)
     return status;
 }
 
-static void compute_reference(void)
+/* The outputs that follow from a frame, computed the first time it is drawn. */
+static const uint8_t *answer(uint32_t frame)
 {
-    for (uint32_t i = 1; i < network.space_count; ++i)
-        memcpy(reference[i], network.spaces[i], network.space_bytes[i]);
+    if (answers[frame])
+        return answers[frame];
+    const uint8_t *data = frames[frame];
+    uint8_t *to = answers[frame] = malloc(answer_bytes);
+    for (uint32_t i = 0; i < network.state_count; ++i)
+        memcpy(reference[network.states[i].space] + network.states[i].offset,
+               reference[0] + network.states[i].initial, network.states[i].bytes);
+    for (uint32_t i = 0; i < network.input_count; ++i) {
+        memcpy(reference[network.inputs[i].space] + network.inputs[i].offset, data,
+               network.inputs[i].bytes);
+        data += network.inputs[i].bytes;
+    }
     nf_exec(&network.program, reference, 0, network.program.step_count, NULL, NULL);
+    for (uint32_t i = 0; i < network.output_count; ++i) {
+        memcpy(to, reference[network.outputs[i].space] + network.outputs[i].offset,
+               network.outputs[i].bytes);
+        to += network.outputs[i].bytes;
+    }
+    return answers[frame];
 }
 
 /* Number of outputs that differ. */
-static uint32_t compare(nf_status *status)
+static uint32_t compare(const uint8_t *want, nf_status *status)
 {
     uint32_t wrong = 0;
     for (uint32_t i = 0; i < network.output_count && *status == NF_OK; ++i) {
@@ -122,7 +136,8 @@ static uint32_t compare(nf_status *status)
         if (*status != NF_OK)
             break;
         machine_cpu_reads(data, io->bytes);
-        wrong += memcmp(data, reference[io->space] + io->offset, io->bytes) != 0;
+        wrong += memcmp(data, want, io->bytes) != 0;
+        want += io->bytes;
     }
     return wrong;
 }
@@ -141,12 +156,12 @@ static int stress(uint64_t seed, uint32_t count)
     nf_status status = nf_init(&rt, &config);
     for (uint32_t i = 0; i < count; ++i) {
         uint32_t wrong = 0;
+        const uint32_t frame = machine_random(FRAMES);
         if (status == NF_OK)
-            status = feed(i, NULL);
+            status = feed(i, frames[frame], NULL);
         if (status == NF_OK) {
-            compute_reference();
             status = nf_run(&rt, 0, TIMEOUT_US);
-            wrong = compare(&status);
+            wrong = compare(answer(frame), &status);
         }
         const machine_violation kind = machine_violated();
         if (status != NF_OK || wrong || kind != MACHINE_NONE) {
@@ -178,14 +193,17 @@ static const char *maintenance(uint32_t faults)
     machine_faults(faults);
     for (uint32_t i = 0; i < 20 && kind == MACHINE_NONE && status == NF_OK; ++i) {
         /* in place, as hand-written code does it */
+        const uint32_t frame = machine_random(FRAMES);
+        const uint8_t *data = frames[frame];
         nf_reset(&rt, 0);
         for (uint32_t k = 0; k < network.input_count; ++k) {
             void *place = NULL;
             nf_input_place(&rt, 0, k, &place);
-            random_bytes(place, network.inputs[k].bytes);
+            memcpy(place, data, network.inputs[k].bytes);
+            data += network.inputs[k].bytes;
         }
         status = nf_run(&rt, 0, TIMEOUT_US);
-        compare(&status);
+        compare(answer(frame), &status);
         kind = machine_violated();
     }
     return violation_name(kind);
@@ -197,7 +215,7 @@ static const char *lost_write(void)
     for (uint32_t k = 0; k < network.input_count; ++k)
         nf_input_place(&rt, 0, k, &place);
     const uint32_t bytes = network.inputs[network.input_count - 1u].bytes;
-    random_bytes(place, bytes);
+    memcpy(place, frames[machine_random(FRAMES)], bytes);
     machine_clean((uintptr_t)place, bytes);
     for (uint32_t i = 0; i < bytes; ++i)
         ((uint8_t *)place)[i] ^= 0x80u;
@@ -221,8 +239,7 @@ static const char *frame_fault(int torn, int late)
 /* Faults that show when the runtime starts. */
 static const char *start_fault(const char *fault)
 {
-    static uint8_t image[1u << 20];
-    uint8_t *spaces[16];
+    uint8_t *spaces[MAX_SPACES];
     memcpy(spaces, network.spaces, network.space_count * sizeof spaces[0]);
     network.spaces = spaces;
     if (!strcmp(fault, "unclocked_bank"))
@@ -235,15 +252,17 @@ static const char *start_fault(const char *fault)
         model.build ^= 1u + machine_random(1000);
     else {
         const uint32_t bytes = network.space_bytes[0];
-        if (bytes > sizeof image)
-            return "weights too large";
+        const uint32_t whole = (bytes + 4095u) / 4096u * 4096u;
+        static uint8_t *image;
+        if (!image)
+            image = aligned_alloc(4096, whole);
         const int erased = !strcmp(fault, "weights_absent");
         memset(image, machine_random(2) ? 0xFF : 0, bytes);
         if (!erased) {
             memcpy(image, spaces[0], bytes);
             image[machine_random(bytes)] ^= (uint8_t)(1u << machine_random(8));
         }
-        pool("image", image, sizeof image, 0, ALL);
+        pool("image", image, whole, 0, ALL);
         spaces[0] = image;
     }
     return nf_status_name(nf_init(&rt, &config));
@@ -286,10 +305,10 @@ static const char *run_fault(const char *fault)
     if (!strcmp(fault, "late_frame"))
         return frame_fault(0, 1);
     if (!strcmp(fault, "early_free")) {
-        feed(1, &status);
+        feed(1, frames[0], &status);
         return nf_status_name(status);
     }
-    status = feed(1, NULL);
+    status = feed(1, frames[0], NULL);
     status = status == NF_OK ? nf_submit(&rt, 0) : status;
     if (status == NF_OK && !strcmp(fault, "double_use"))
         return nf_status_name(nf_submit(&rt, 0));
@@ -343,6 +362,10 @@ int main(int argc, char **argv)
     const uint64_t seed = strtoull(argv[1], NULL, 10);
     const uint32_t count = (uint32_t)strtoul(argv[2], NULL, 10);
     const nf_network *planned = nf_models[0].network;
+    if (planned->space_count > MAX_SPACES) {
+        fprintf(stderr, "%u memories; the virtual board has %u\n", planned->space_count, MAX_SPACES);
+        return 3;
+    }
     room_bytes = ROOM;
     for (uint32_t i = 0; i < planned->input_count; ++i)
         room_bytes += (planned->inputs[i].bytes + 4095u) / 4096u * 4096u;
@@ -350,7 +373,17 @@ int main(int argc, char **argv)
     memset(room, 0, room_bytes);
     reference[0] = planned->spaces[0];
     for (uint32_t i = 1; i < planned->space_count; ++i)
-        reference[i] = malloc(planned->space_bytes[i]);
+        reference[i] = calloc(planned->space_bytes[i], 1);
+    for (uint32_t i = 0; i < planned->input_count; ++i)
+        frame_bytes += planned->inputs[i].bytes;
+    for (uint32_t i = 0; i < planned->output_count; ++i)
+        answer_bytes += planned->outputs[i].bytes;
+    machine_seed(seed);
+    for (uint32_t i = 0; i < FRAMES; ++i) {
+        frames[i] = malloc(frame_bytes);
+        for (uint32_t at = 0; at < frame_bytes; ++at)
+            frames[i][at] = (uint8_t)machine_random(256);
+    }
     if (!strcmp(argv[3], "none"))
         return stress(seed, count);
     for (uint32_t i = 0; i < sizeof faults / sizeof faults[0]; ++i)
