@@ -50,6 +50,16 @@ def aton_requantise(
 ) -> int: ...
 def aton_arith(x: _I32, y: _I32 | None, params: _I32, table: _I32, out: _I32) -> int: ...
 
+# size, alignment, first, last, fixed offset or -1, forbidden ranges
+_Row = tuple[int, int, int, int, int, list[tuple[int, int]]]
+
+def pack(
+    items: list[_Row], capacity: int, node_limit: int, seconds: float = 0.0, threads: int = 1
+) -> tuple[str, list[int], int]: ...
+def climb(
+    items: list[_Row], target: int, tries: int, seconds: float = 0.0
+) -> tuple[list[int], int, int]: ...
+
 class NeuralArtConvolution:
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Names of units, registers and fields of the Neural-ART; unit pages as in the register map."""
+"""Names of units, registers and fields of the Neural-ART; their source is in registers.toml."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 _KINDS = (
     ("CLKCTRL", 1),
@@ -23,6 +24,8 @@ _KINDS = (
     ("EPOCHCTRL", 1),
     ("TRACE", 1),
 )
+KINDS = tuple(kind for kind, _ in _KINDS)
+"""Kinds of units in the order of their pages."""
 UNITS = tuple(f"{kind}{i}" for kind, count in _KINDS for i in range(count))
 SWITCH = UNITS.index("STRSWITCH0")
 FIRST_ENGINE = UNITS.index("STRENG0")
@@ -69,6 +72,7 @@ class Field:
         words[self.register] = word | value << self.lsb & self.mask
 
 
+_GATES = 4  # word of CLKCTRL with a clock bit for each unit from the first engine on
 _KIND_OF = tuple(name.rstrip("0123456789") for name in UNITS)
 
 
@@ -77,24 +81,57 @@ def kind_of(unit: int) -> str:
     return _KIND_OF[unit]
 
 
+@dataclass(frozen=True)
+class Register:
+    """A register of a unit kind.
+
+    Attributes:
+        word: index in the unit's page.
+        fields: by name, with what each does.
+    """
+
+    word: int
+    fields: Mapping[str, tuple[Field, str]]
+
+
 @cache
-def _table() -> dict[str, dict[str, Field]]:
-    document = tomllib.loads(Path(__file__).with_name("registers.toml").read_text("ascii"))
-    table: dict[str, dict[str, Field]] = {}
-    for kind, registers in document.items():
-        fields = table.setdefault(kind, {})
-        for name, row in registers.items():
-            word, *entries = row.split()
-            for entry in entries:
-                field, _, place = entry.partition(":")
-                lsb, _, width = place.partition("+")
-                fields[f"{name}.{field}"] = Field(int(word), int(lsb), int(width))
-    return table
+def registers_of(kind: str) -> Mapping[str, Register]:
+    """Registers of a unit kind by name; empty when none are known."""
+    found = {name: _register(rows) for name, rows in _document().get(kind, {}).items()}
+    if kind == "CLKCTRL":
+        gates = {
+            UNITS[page]: (Field(_GATES, page - FIRST_ENGINE, 1), "clock of that unit")
+            for page in range(FIRST_ENGINE, len(UNITS))
+        }
+        found["BGATES"] = Register(_GATES, gates)
+    return found
 
 
+@cache
+def _document() -> dict[str, dict[str, dict[str, Any]]]:
+    return tomllib.loads(Path(__file__).with_name("registers.toml").read_text("ascii"))
+
+
+def _register(rows: Mapping[str, Any]) -> Register:
+    fields = {}
+    word = int(rows["word"])
+    for name, text in rows.items():
+        if name != "word":
+            bits, _, about = text.partition(" ")
+            high, _, low = bits.partition("-")
+            lsb = int(low or high)
+            fields[name] = (Field(word, lsb, int(high) - lsb + 1), about)
+    return Register(word, fields)
+
+
+@cache
 def fields_of(kind: str) -> dict[str, Field]:
     """Fields of a unit kind by ``REGISTER.FIELD``; empty when no names are known."""
-    return _table().get(kind, {})
+    return {
+        f"{register}.{name}": field
+        for register, held in registers_of(kind).items()
+        for name, (field, _) in held.fields.items()
+    }
 
 
 @cache
@@ -103,4 +140,4 @@ def register_names(kind: str) -> dict[int, str]:
     if kind == "STRSWITCH":
         names = {2 + n: f"{UNITS[unit]}_{port}" for n, (unit, port) in enumerate(PORTS)}
         return {0: "CTRL", **names}
-    return {field.register: name.split(".")[0] for name, field in fields_of(kind).items()}
+    return {register.word: name for name, register in registers_of(kind).items()}

@@ -302,6 +302,34 @@ def _rules(rules: Iterable[Rule]) -> list[str]:
     return lines
 
 
+def registers_page() -> str:
+    """Registers and fields of the Neural-ART as `npuforge aton text` names them."""
+    from npuforge.aton.registers import KINDS, registers_of
+
+    lines = [
+        "# Registers in a disassembly",
+        "",
+        "What `npuforge aton text` and `diff` name: the fields that compiled programs use. How the",
+        "units compute: [How the Neural-ART computes](../explanation/neural-art.md). The switch",
+        "has a register for each port that listens: bits 5-1 name the source, bit 0 connects it.",
+        "",
+    ]
+    for kind in KINDS:
+        for name, register in registers_of(kind).items():
+            lines += [f"## {kind}.{name}, word {register.word}", ""]
+            lines += ["| field | bits | what it does |", "|---|---|---|"]
+            lines += [
+                f"| {field} | {_bits(place.lsb, place.width)} | {_plain(about)} |"
+                for field, (place, about) in register.fields.items()
+            ]
+            lines.append("")
+    return "\n".join(lines)
+
+
+def _bits(lsb: int, width: int) -> str:
+    return f"{lsb}" if width == 1 else f"{lsb + width - 1}-{lsb}"
+
+
 def _plain(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
@@ -316,6 +344,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "operators.md": operators_page,
     "lint.md": lint_page,
     "passes.md": passes_page,
+    "npu_registers.md": registers_page,
     "placement.md": placement_page,
     "targets.md": targets_page,
 }

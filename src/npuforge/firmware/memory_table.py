@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from npuforge.firmware.names import string_literal
 from npuforge.memory.linker import STACK_BYTES, LinkSection, program_pools
-from npuforge.memory.plan import aligned
+from npuforge.memory.spans import aligned
 from npuforge.targets import Pool, Target, Use
 
 _REACH = {"cpu": "NF_REACH_CPU", "npu": "NF_REACH_NPU", "dma": "NF_REACH_DMA"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from npuforge.lowering import BufferKind, Schedule
-from npuforge.memory.plan import Plan, lower_bound, spans_of
+from npuforge.memory.plan import Plan
+from npuforge.memory.spans import lower_bound, spans_of
 
 Term = tuple[str, int]
 

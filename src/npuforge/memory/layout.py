@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from npuforge.errors import PlanError, UsageError
 from npuforge.lowering import Schedule
 from npuforge.memory.ledger import Column, Ledger, LedgerLine, make_ledger, split_by_pool
-from npuforge.memory.plan import Plan, aligned, plan_memory
+from npuforge.memory.plan import Plan, plan_memory
+from npuforge.memory.spans import aligned
 from npuforge.memory.system import Account, Arena, Item, SystemDescription
 from npuforge.memory.verify import verify_plan
 from npuforge.targets import Boot, Pool, Reach, Target, Use
@@ -30,7 +31,6 @@ class Block:
         account: class of the ledger.
         address: first address.
         nbytes: bytes.
-        alignment: of both its ends, bytes.
         reach: who must be able to access it.
         cacheable: whether the CPU's data cache may hold it.
         loaded: whether it has contents before the program runs.
@@ -41,7 +41,6 @@ class Block:
     account: Account
     address: int
     nbytes: int
-    alignment: int
     reach: tuple[Reach, ...]
     cacheable: bool
     loaded: bool
@@ -270,7 +269,7 @@ def _program(
     at = start
     for name, account, nbytes, where in parts:
         if nbytes:
-            yield Block(name, account, at, nbytes, 1, (Reach.CPU,), True, True, where)
+            yield Block(name, account, at, nbytes, (Reach.CPU,), True, True, where)
             at += nbytes
     if pool.use is not Use.WEIGHTS:
         rooms.free[pool.name] = (at, pool.end)
@@ -279,7 +278,7 @@ def _program(
             room = boot.weights - boot.stored
             raise PlanError("SYS-020", name="code", need=need, pool="the image slot", room=room)
         yield Block(
-            "stored image", Account.CODE, boot.stored, need, 1, (Reach.CPU,), True, True,
+            "stored image", Account.CODE, boot.stored, need, (Reach.CPU,), True, True,
             f"target: boot {boot.name} copies it to {pool.name}",
         )  # fmt: skip
     yield from _program_data(description, boot, rooms, static, origin)
@@ -301,9 +300,7 @@ def _program_data(
         if address is None:
             start, end = rooms.free[pool]
             raise PlanError("SYS-020", name=name, need=nbytes, pool=pool, room=end - start)
-        yield Block(
-            name, Account.SYSTEM, address, nbytes, MPU_GRANULE, (Reach.CPU,), True, False, where
-        )
+        yield Block(name, Account.SYSTEM, address, nbytes, (Reach.CPU,), True, False, where)
 
 
 def _candidates(item: Item, target: Target, boot: Boot) -> list[Pool]:
@@ -344,9 +341,7 @@ def _place_item(item: Item, description: SystemDescription, rooms: _Rooms) -> Bl
             cacheable = description.cached_dma or not item.dma
             padded = f", each padded to {each}" if each != item.nbytes else ""
             origin = f"{item.where}: {item.count} x {item.nbytes} bytes{padded}"
-            return Block(
-                item.name, item.kind, address, nbytes, alignment, reach, cacheable, False, origin
-            )
+            return Block(item.name, item.kind, address, nbytes, reach, cacheable, False, origin)
     room = max((rooms.free[p.name][1] - rooms.free[p.name][0] for p in candidates), default=0)
     names = ", ".join(pool.name for pool in candidates)
     raise PlanError("SYS-020", name=item.name, need=nbytes, pool=names, room=room)
@@ -385,10 +380,9 @@ def _place_networks(
 
 
 def _weights_block(name: str, plan: Plan, target: Target) -> Block:
-    alignment = target.weight_alignment or target.buffer_alignment
     reach = (Reach.CPU, Reach.NPU) if target.has_npu else (Reach.CPU,)
     return Block(
-        f"{name} weights", Account.WEIGHTS, plan.weights.base, plan.weights.used, alignment, reach,
+        f"{name} weights", Account.WEIGHTS, plan.weights.base, plan.weights.used, reach,
         True, True, f"plan of {name}: weights image",
     )  # fmt: skip
 
@@ -418,6 +412,6 @@ def _arena_blocks(
                 rooms.free[pool.name] = (min(aligned(end, MPU_GRANULE), stop), stop)
         yield Block(
             "activations of " + ", ".join(names), Account.ACTIVATIONS, base, used,
-            target.buffer_alignment, reach, cached, False,
+            reach, cached, False,
             f"plan of {', '.join(names)}" + (": the larger one" if len(names) > 1 else ""),
         )  # fmt: skip

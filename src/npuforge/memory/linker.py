@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from npuforge.errors import PlanError
-from npuforge.memory.plan import Plan, Region, aligned
+from npuforge.memory.plan import Plan, Region
+from npuforge.memory.spans import aligned
 from npuforge.targets import Pool, Target, Use
 
 STACK_BYTES = 16 * 1024

@@ -14,7 +14,13 @@ import numpy.typing as npt
 
 from npuforge.errors import PlanError
 from npuforge.lowering import Buffer, Schedule
+from npuforge.memory.packing import Effort, pack
+from npuforge.memory.pools import Piece, Room, pack_rooms
+from npuforge.memory.spans import Span, aligned, lower_bound, spans_of
 from npuforge.targets import Pool, Target, Use
+
+FITTING = Effort(tries=5000, nodes=100_000)
+"""Search for a packing that just fits: worth more time than a lower one that is not needed."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +62,8 @@ class Plan:
         image: the weights image.
         lower_bound: bytes that must be live at once at the peak; no plan can use less.
         peak_step: the step at which that happens.
-        proved_optimal: whether the plan's total equals the lower bound.
-        method: the packer that found it.
+        least: bytes that no plan goes below: the lower bound, or more where a search proved it.
+        method: the packer's stage that found it.
     """
 
     target: str
@@ -67,6 +73,7 @@ class Plan:
     image: npt.NDArray[np.uint8]
     lower_bound: int
     peak_step: int
+    least: int
     method: str
 
     @property
@@ -76,24 +83,19 @@ class Plan:
 
     @property
     def gap(self) -> float:
-        """How far the plan is above the lower bound, as a fraction; 0 is proved optimal."""
+        """How far the plan is above the lower bound, as a fraction."""
         return self.activation_bytes / self.lower_bound - 1 if self.lower_bound else 0.0
 
     @property
     def proved_optimal(self) -> bool:
         """Whether no plan can use less."""
-        return self.activation_bytes <= self.lower_bound
+        return self.activation_bytes <= self.least
 
     def address(self, buffer: str) -> int:
         """Absolute address of a buffer."""
         place = self.places[buffer]
         base = self.weights.base if place.region < 0 else self.regions[place.region].base
         return base + place.offset
-
-
-def aligned(value: int, alignment: int) -> int:
-    """The next multiple of the alignment."""
-    return -(-value // alignment) * alignment
 
 
 def plan_memory(schedule: Schedule, target: Target) -> Plan:
@@ -104,16 +106,13 @@ def plan_memory(schedule: Schedule, target: Target) -> Plan:
     """
     spans = spans_of(schedule)
     bound, peak_step = lower_bound(spans, len(schedule.steps))
-    offsets, groups = _place(spans, target, bound)
+    placed = _place(schedule, spans, target, bound)
     image, weight_places = weights_image(schedule.constants)
     regions: list[Region] = []
     places: dict[str, BufferPlace] = dict(weight_places)
-    for group, placed in zip(groups, offsets, strict=True):
-        if not placed:
-            continue
-        used = max(offset + span.size for span, offset in placed)
-        for span, offset in placed:
-            places[span.name] = BufferPlace(len(regions), offset)
+    for group, offsets in placed.groups:
+        used = max(offsets[span.name] + span.size for span in spans if span.name in offsets)
+        places.update({name: BufferPlace(len(regions), at) for name, at in offsets.items()})
         regions.append(_region(group, used))
     return Plan(
         target=target.name,
@@ -123,40 +122,9 @@ def plan_memory(schedule: Schedule, target: Target) -> Plan:
         image=image,
         lower_bound=bound,
         peak_step=peak_step,
-        method="greedy by size",
+        least=max(bound, placed.least),
+        method=placed.method,
     )
-
-
-@dataclass(frozen=True)
-class Span:
-    """A buffer to be placed: padded bytes, alignment, first and last step of its life."""
-
-    name: str
-    size: int
-    alignment: int
-    first: int
-    last: int
-
-
-def spans_of(schedule: Schedule) -> list[Span]:
-    """All writable buffers of a schedule, in its order."""
-    spans = []
-    for buffer in schedule.activations:
-        life = schedule.lifetimes[buffer.name]
-        size = aligned(buffer.nbytes, buffer.alignment)
-        spans.append(Span(buffer.name, size, buffer.alignment, life.first, life.last))
-    return spans
-
-
-def lower_bound(spans: Iterable[Span], steps: int) -> tuple[int, int]:
-    """The largest number of bytes in use at one step, and that step."""
-    change = np.zeros(steps + 3, np.int64)
-    for span in spans:
-        change[span.first + 1] += span.size
-        change[span.last + 2] -= span.size
-    live = np.cumsum(change)
-    peak = int(np.argmax(live))
-    return int(live[peak]), max(peak - 1, 0)
 
 
 def pool_groups(target: Target, same_speed: bool) -> list[list[Pool]]:
@@ -180,65 +148,82 @@ def _region(group: Sequence[Pool], used: int) -> Region:
     return Region("+".join(pool.name for pool in kept), kept[0].base, size, used, speed)
 
 
-Placed = list[tuple[Span, int]]
+@dataclass(frozen=True)
+class _Placed:
+    """Offsets by buffer in each group of pools that is used, and what is known about the least."""
+
+    groups: Sequence[tuple[Sequence[Pool], Mapping[str, int]]]
+    least: int
+    method: str
 
 
-def _place(
-    spans: Sequence[Span], target: Target, bound: int
-) -> tuple[list[Placed], list[list[Pool]]]:
-    """Greedy by size over the pool groups; slower joined groups before any spill."""
+def _place(schedule: Schedule, spans: Sequence[Span], target: Target, bound: int) -> _Placed:
+    """In the fastest group of pools; slower joined groups before any spill."""
     attempts = [pool_groups(target, same_speed=True), pool_groups(target, same_speed=False)]
+    packing = pack(spans)
     for groups in attempts:
-        first = [groups[0]]
-        placed = _greedy(spans, [_size(group) for group in first])
-        if placed is not None:
-            return placed, first
-    groups = attempts[1]
-    placed = _greedy(spans, [_size(group) for group in groups])
-    if placed is None:
-        available = sum(_size(group) for group in groups)
+        size = _size(groups[0])
+        if not all(_open_to(schedule, span, groups[0]) for span in spans):
+            continue
+        if packing.least <= size < packing.height:
+            packing = pack(spans, size, FITTING)
+        if packing.height <= size:
+            return _Placed([(groups[0], packing.offsets)], packing.least, packing.method)
+    return _spill(schedule, spans, attempts[1], target, bound)
+
+
+def _spill(
+    schedule: Schedule,
+    spans: Sequence[Span],
+    groups: Sequence[Sequence[Pool]],
+    target: Target,
+    bound: int,
+) -> _Placed:
+    """Over all groups, with the traffic of the schedule's steps in the faster ones."""
+    rooms = [Room(str(i), _size(group), group[0].clocks_per_byte) for i, group in enumerate(groups)]
+    traffic = traffic_of(schedule)
+    pieces = [
+        Piece(
+            span,
+            tuple(str(i) for i, group in enumerate(groups) if _open_to(schedule, span, group)),
+            traffic.get(span.name, 0),
+        )
+        for span in spans
+    ]
+    try:
+        found = pack_rooms(pieces, rooms)
+    except PlanError:
         largest = max(spans, key=lambda span: span.size)
         raise PlanError(
             "MEM-001",
             target=target.name,
             need=bound,
-            available=available,
+            available=sum(room.capacity for room in rooms),
             tensor=largest.name,
             size=largest.size,
-        )
-    return placed, groups
+        ) from None
+    kept = [i for i in range(len(groups)) if str(i) in found.packings]
+    return _Placed([(groups[i], found.packings[str(i)].offsets) for i in kept], bound, "spill")
+
+
+def traffic_of(schedule: Schedule) -> dict[str, int]:
+    """Bytes that the steps read and write of each buffer, each operand's view once."""
+    traffic: dict[str, int] = {}
+    for step in schedule.steps:
+        for operand in step.operands:
+            moved = traffic.get(operand.buffer, 0) + operand.view.extent
+            traffic[operand.buffer] = moved
+    return traffic
+
+
+def _open_to(schedule: Schedule, span: Span, group: Sequence[Pool]) -> bool:
+    """Whether everything that must reach a buffer reaches every pool of a group."""
+    wanted = schedule.buffers[span.name].reach
+    return all(reach in pool.reach for reach in wanted for pool in group)
 
 
 def _size(group: Sequence[Pool]) -> int:
     return group[-1].end - group[0].base
-
-
-def _greedy(spans: Sequence[Span], capacities: Sequence[int]) -> list[Placed] | None:
-    """Largest first, each at the lowest free offset of the first region that has room."""
-    regions: list[Placed] = [[] for _ in capacities]
-    for span in sorted(spans, key=lambda s: (-s.size, s.first, s.name)):
-        for placed, capacity in zip(regions, capacities, strict=True):
-            offset = _lowest(span, placed)
-            if offset + span.size <= capacity:
-                placed.append((span, offset))
-                break
-        else:
-            return None
-    return regions
-
-
-def _lowest(span: Span, placed: Placed) -> int:
-    busy = sorted(
-        (offset, offset + other.size)
-        for other, offset in placed
-        if other.first <= span.last and span.first <= other.last
-    )
-    at = 0
-    for low, high in busy:
-        if at + span.size <= low:
-            break
-        at = max(at, aligned(high, span.alignment))
-    return at
 
 
 def weights_image(

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from npuforge.artefacts.minimalloc import BufferRow
 from npuforge.lowering import Schedule
-from npuforge.memory.plan import Plan, lower_bound, spans_of
+from npuforge.memory.plan import Plan
+from npuforge.memory.spans import lower_bound, spans_of
 
 
 @dataclass(frozen=True)
