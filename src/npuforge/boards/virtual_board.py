@@ -17,6 +17,8 @@ from npuforge.errors import ToolError
 
 _SOURCES = Path(__file__).parent / "virtual"
 _FLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off")
+# -no-pie: the same addresses, and so the same cache sets, in every run
+
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class VirtualBoard:
         sources += sorted(_SOURCES.glob("*.c"))
         self._program = folder / "stress"
         extra = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] if sanitize else []
-        command = [gcc, *_FLAGS, *extra, "-Wa,--noexecstack"]
+        command = [gcc, *_FLAGS, *extra, "-Wa,--noexecstack", "-no-pie"]
         command += [f"-I{path}" for path in (folder / "runtime/include", folder / "network")]
         command += [f"-I{_SOURCES}", *map(str, sorted(sources)), "-o", str(self._program), "-lm"]
         result = run_tool(command, BUILD_SECONDS, folder / "network")

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_WINDOWS 64u
-#define MAX_RANGES 64u
 #define MAX_FINDINGS 128u
 #define RECENT 64u
 
@@ -38,14 +36,21 @@ typedef struct range {
     vb_place place;
 } range;
 
-static window windows[MAX_WINDOWS];
+static window *windows;
 static uint32_t window_count, line_count, shift;
 static vb_shape shape;
-static uint32_t *tags; /* line number plus 1, a way of a set */
+static uint32_t *tags;  /* line number plus 1, a way of a set */
+static uint8_t *synced; /* of each way: the line when cache and bus last agreed */
 static uint64_t state;
 static int enabled;
-static range held[MAX_RANGES], uncached[MAX_RANGES];
-static uint32_t held_count, uncached_count, inference, finding_count;
+
+typedef struct ranges {
+    range *list;
+    uint32_t count;
+} ranges;
+
+static ranges held, uncached;
+static uint32_t inference, finding_count;
 static vb_finding findings[MAX_FINDINGS];
 static uint32_t recent[RECENT], recent_at;
 
@@ -77,8 +82,10 @@ void vb_start(uint64_t seed, const vb_shape *wanted)
     for (shift = 0; 1u << shift < shape.line; ++shift)
         ;
     free(tags);
+    free(synced);
     tags = calloc((size_t)shape.sets * shape.ways, sizeof *tags);
-    if (!tags)
+    synced = calloc((size_t)shape.sets * shape.ways, shape.line);
+    if (!tags || !synced)
         abort();
     enabled = 1;
 }
@@ -86,7 +93,10 @@ void vb_start(uint64_t seed, const vb_shape *wanted)
 int vb_map(const char *name, uint8_t *cpu, uint64_t bytes)
 {
     const uint32_t lines = (uint32_t)((bytes + shape.line - 1u) >> shift);
-    if (window_count == MAX_WINDOWS || ((uintptr_t)cpu & (shape.line - 1u)) != 0)
+    window *more = realloc(windows, (window_count + 1u) * sizeof *windows);
+    if (more)
+        windows = more;
+    if (!more || ((uintptr_t)cpu & (shape.line - 1u)) != 0)
         return -1;
     window *w = &windows[window_count];
     /* calloc: pages of zeros that nobody touches take no memory */
@@ -113,7 +123,7 @@ void vb_forget(void)
         free(windows[i].bus);
         free(windows[i].lines);
     }
-    window_count = line_count = held_count = uncached_count = finding_count = inference = 0;
+    window_count = line_count = held.count = uncached.count = finding_count = inference = 0;
     recent_at = 0;
     memset(recent, 0, sizeof recent);
     if (tags)
@@ -213,8 +223,8 @@ static int out_of_cache(const window *w, uint64_t at)
     const uintptr_t address = (uintptr_t)w->cpu + at;
     if (!enabled)
         return 1;
-    for (uint32_t i = 0; i < uncached_count; ++i)
-        if (address < uncached[i].end && address + shape.line > uncached[i].base)
+    for (uint32_t i = 0; i < uncached.count; ++i)
+        if (address < uncached.list[i].end && address + shape.line > uncached.list[i].base)
             return 1;
     return 0;
 }
@@ -237,13 +247,36 @@ static uint32_t *set_of(const window *w, uint64_t at)
     return &tags[(size_t)set * shape.ways];
 }
 
+static uint32_t *way_of(const window *w, uint64_t at)
+{
+    uint32_t *set = set_of(w, at);
+    const uint32_t tag = w->first + (uint32_t)(at >> shift) + 1u;
+    for (uint32_t i = 0; i < shape.ways; ++i)
+        if (set[i] == tag)
+            return &set[i];
+    return NULL;
+}
+
+static void agree(window *w, uint64_t at, const uint32_t *way)
+{
+    memcpy(synced + (size_t)(way - tags) * shape.line, w->cpu + at, length(w, at));
+}
+
+static void mark_written(line *l, vb_place place)
+{
+    l->state |= DIRTY | UNCLEAN | TOUCHED;
+    l->written = place;
+}
+
 /* A dirty line goes to the bus, all of it: that is how neighbours overwrite a result. */
 static void write_back(window *w, uint64_t at)
 {
     line *l = line_of(w, at);
-    if (l->state & DIRTY)
-        memcpy(w->bus + at, w->cpu + at, length(w, at));
+    if (!(l->state & DIRTY))
+        return;
+    memcpy(w->bus + at, w->cpu + at, length(w, at));
     l->state &= (uint8_t)~DIRTY;
+    agree(w, at, way_of(w, at));
 }
 
 static void leave(window *w, uint64_t at)
@@ -251,13 +284,20 @@ static void leave(window *w, uint64_t at)
     line *l = line_of(w, at);
     if (!(l->state & PRESENT))
         return;
-    uint32_t *set = set_of(w, at);
-    const uint32_t tag = w->first + (uint32_t)(at >> shift) + 1u;
-    for (uint32_t i = 0; i < shape.ways; ++i)
-        if (set[i] == tag)
-            set[i] = 0;
+    *way_of(w, at) = 0;
     memcpy(w->cpu + at, w->bus + at, length(w, at));
     l->state &= (uint8_t)~(PRESENT | DIRTY);
+}
+
+/* Whether code that is not observed wrote a line that is in the cache. */
+static void notice(window *w, uint64_t at)
+{
+    line *l = line_of(w, at);
+    if (l->state & DIRTY)
+        return;
+    const uint8_t *before = synced + (size_t)(way_of(w, at) - tags) * shape.line;
+    if (memcmp(w->cpu + at, before, length(w, at)) != 0)
+        mark_written(l, 0);
 }
 
 static void displace(uint32_t *way)
@@ -265,6 +305,7 @@ static void displace(uint32_t *way)
     uint64_t at = 0;
     window *w = *way ? window_of(*way - 1u, &at) : NULL;
     if (w) {
+        notice(w, at);
         write_back(w, at);
         leave(w, at);
     }
@@ -284,13 +325,18 @@ static void enter(window *w, uint64_t at)
     displace(&set[way]);
     set[way] = w->first + (uint32_t)(at >> shift) + 1u;
     l->state |= PRESENT;
+    agree(w, at, &set[way]);
 }
 
 /* Code that is not observed (the C library) wrote the line: found by its contents. */
 static void reconcile(window *w, uint64_t at)
 {
     line *l = line_of(w, at);
-    if (l->state & PRESENT || memcmp(w->cpu + at, w->bus + at, length(w, at)) == 0)
+    if (l->state & PRESENT) {
+        notice(w, at);
+        return;
+    }
+    if (memcmp(w->cpu + at, w->bus + at, length(w, at)) == 0)
         return;
     if (out_of_cache(w, at)) {
         memcpy(w->bus + at, w->cpu + at, length(w, at));
@@ -301,8 +347,7 @@ static void reconcile(window *w, uint64_t at)
     memcpy(w->cpu + at, w->bus + at, length(w, at));
     enter(w, at);
     memcpy(w->cpu + at, unseen, length(w, at));
-    l->state |= DIRTY | UNCLEAN | TOUCHED;
-    l->written = 0;
+    mark_written(l, 0);
 }
 
 typedef void (*line_call)(window *w, uint64_t at, vb_place place);
@@ -322,8 +367,8 @@ static void each_line(uintptr_t address, uintptr_t bytes, line_call call, vb_pla
 
 static void check_held(uintptr_t address, uintptr_t bytes, int write, vb_place place)
 {
-    for (uint32_t i = 0; i < held_count; ++i) {
-        const range *r = &held[i];
+    for (uint32_t i = 0; i < held.count; ++i) {
+        const range *r = &held.list[i];
         if (address >= r->end || address + bytes <= r->base || !(write || r->writes))
             continue;
         vb_report(write ? VB_WRITE_IN_FLIGHT : VB_READ_IN_FLIGHT, address & ~(uintptr_t)(shape.line - 1u),
@@ -359,16 +404,14 @@ static void cpu_line(window *w, uint64_t at, int write, vb_place place)
         /* reported once; what follows is about the next fault */
         l->state &= (uint8_t)~(EXPOSED | REFILL | LOST);
     }
+    reconcile(w, at);
     if (!(l->state & PRESENT)) {
-        reconcile(w, at);
         enter(w, at);
         remember(w, at);
     }
     l->state |= TOUCHED;
-    if (write) {
-        l->state |= DIRTY | UNCLEAN;
-        l->written = place;
-    }
+    if (write)
+        mark_written(l, place);
 }
 
 void vb_cpu(uintptr_t address, uintptr_t bytes, int write, vb_place place)
@@ -376,7 +419,7 @@ void vb_cpu(uintptr_t address, uintptr_t bytes, int write, vb_place place)
     window *w = find(address);
     if (!w || bytes == 0)
         return;
-    if (held_count)
+    if (held.count)
         check_held(address, bytes, write, place);
     if (w->access == VB_OFF || w->access == VB_SHUT)
         check_access(w, address, place);
@@ -432,10 +475,18 @@ void vb_maintain_all(int what, vb_place place)
         }
 }
 
+static void add(ranges *to, range r)
+{
+    range *more = realloc(to->list, (to->count + 1u) * sizeof r);
+    if (!more)
+        abort();
+    to->list = more;
+    to->list[to->count++] = r;
+}
+
 void vb_uncached(uintptr_t address, uintptr_t bytes)
 {
-    if (uncached_count < MAX_RANGES)
-        uncached[uncached_count++] = (range){address, address + bytes, 0, 0};
+    add(&uncached, (range){address, address + bytes, 0, 0});
 }
 
 void vb_enable(int on)
@@ -516,6 +567,7 @@ static void software_line(window *w, uint64_t at, vb_place place)
     memcpy(w->cpu + at, w->bus + at, length(w, at));
     l->state &= (uint8_t)~(LOST | UNCLEAN | DIRTY | EXPOSED | REFILL);
     enter(w, at);
+    agree(w, at, way_of(w, at));
     l->state |= TOUCHED;
 }
 
@@ -526,13 +578,12 @@ void vb_software_wrote(uintptr_t address, uintptr_t bytes)
 
 void vb_hold(uintptr_t address, uintptr_t bytes, int writes, vb_place place)
 {
-    if (held_count < MAX_RANGES)
-        held[held_count++] = (range){address, address + bytes, writes, place};
+    add(&held, (range){address, address + bytes, writes, place});
 }
 
 void vb_let_go(void)
 {
-    held_count = 0;
+    held.count = 0;
 }
 
 void vb_traffic(void)

@@ -43,8 +43,8 @@ typedef struct vb_finding {
 } vb_finding;
 
 typedef struct vb_shape {
-    uint32_t line, sets, ways;     /* powers of two; line in bytes */
-    uint32_t evict, refill, cached; /* of 256: chance of an eviction, a refill, a held result line */
+    uint32_t line, sets, ways; /* powers of two; line in bytes */
+    uint32_t evict, refill;    /* of 256: chance of an eviction and of a refill at an event */
 } vb_shape;
 
 typedef enum vb_access { VB_OPEN, VB_OFF, VB_SHUT, VB_PRIVATE } vb_access;

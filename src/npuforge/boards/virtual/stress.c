@@ -2,8 +2,8 @@
  *
  *   stress SEED COUNT FAULT
  *
- * FAULT "none": each inference allocates buffers at random, gets one of 64 random frames by DMA and compares
- * every output byte with a run on a memory of its own. Prints the first failure, their number and
+ * FAULT "none": each inference allocates buffers at random, gets one of FRAMES random frames by DMA and
+ * compares every output byte with a run on a memory of its own. Prints the first failure, their number and
  * the cache maintenance of all.
  * Any other FAULT, or "all" for each there is: in how many of COUNT trials it was caught, in how many
  * under its name, and the last name; prints "FAULT caught N named N as NAME". */
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define ROOM 65536u
-#define MAX_SPACES 16u
+#define EXTRA_POOLS 8u /* beside those of the network */
 #define FRAMES 64u
 #define TIMEOUT_US 1000000u
 #define ALL (NF_REACH_CPU | NF_REACH_NPU | NF_REACH_DMA)
@@ -27,12 +27,12 @@ static uint8_t *room;
 static uint32_t room_bytes;
 
 static nf_runtime rt;
-static nf_pool pools[MAX_SPACES + 8u];
+static nf_pool *pools;
 static nf_zone zones[2];
 static nf_network network; /* a copy, so that a fault can change it */
 static nf_model model;
 static nf_config config;
-static uint8_t *reference[MAX_SPACES];
+static uint8_t **reference;
 /* frames that inferences draw from, and the outputs a run on memory of its own gives for each */
 static uint8_t *frames[FRAMES], *answers[FRAMES];
 static uint32_t frame_bytes, answer_bytes;
@@ -47,8 +47,7 @@ static void pool(const char *name, uint8_t *base, uint32_t bytes, uint32_t free_
 
 static void set_up(uint64_t seed)
 {
-    machine_forget();
-    machine_seed(seed);
+    machine_start(seed);
     network = *nf_models[0].network;
     model = (nf_model){&network, nf_models[0].build};
     memset(&config, 0, sizeof config);
@@ -63,10 +62,10 @@ static void set_up(uint64_t seed)
     pool("weights", network.spaces[0], network.space_bytes[0], 0, ALL);
     for (uint32_t i = 1; i < network.space_count; ++i) {
         pool("activations", network.spaces[i], network.space_bytes[i], 0, ALL | NF_WRITABLE);
-        machine_map(network.spaces[i], network.space_bytes[i]);
+        machine_map("activations", network.spaces[i], network.space_bytes[i]);
     }
     pool("room", room, room_bytes, room_bytes, ALL | NF_WRITABLE);
-    machine_map(room, room_bytes);
+    machine_map("room", room, room_bytes);
     pool("heap", heap_memory, sizeof heap_memory, 0, ALL | NF_WRITABLE);
     pool("stack", stack_memory, sizeof stack_memory, 0, ALL | NF_WRITABLE);
     pool("private", private_memory, sizeof private_memory, 0, NF_REACH_CPU | NF_WRITABLE);
@@ -80,8 +79,8 @@ static nf_status feed(uint32_t number, const uint8_t *data, nf_status *release)
         nf_buffer spacer = 0, buffer = 0;
         nf_buffer_info info;
         const uint32_t bytes = network.inputs[i].bytes;
-        nf_buffer_alloc(&rt, 1u + machine_random(512), 0, NF_REACH_DMA, NF_SCOPED, &spacer);
-        status = nf_buffer_alloc(&rt, bytes, 32u << machine_random(4), NF_REACH_DMA, NF_SCOPED,
+        nf_buffer_alloc(&rt, 1u + vb_random(512), 0, NF_REACH_DMA, NF_SCOPED, &spacer);
+        status = nf_buffer_alloc(&rt, bytes, 32u << vb_random(4), NF_REACH_DMA, NF_SCOPED,
                                  &buffer);
         if (status != NF_OK)
             break;
@@ -107,7 +106,7 @@ static const uint8_t *answer(uint32_t frame)
     if (answers[frame])
         return answers[frame];
     const uint8_t *data = frames[frame];
-    uint8_t *to = answers[frame] = malloc(answer_bytes);
+    uint8_t *to = answers[frame] = machine_room(answer_bytes);
     for (uint32_t i = 0; i < network.state_count; ++i)
         memcpy(reference[network.states[i].space] + network.states[i].offset,
                reference[0] + network.states[i].initial, network.states[i].bytes);
@@ -142,13 +141,6 @@ static uint32_t compare(const uint8_t *want, nf_status *status)
     return wrong;
 }
 
-static const char *violation_name(machine_violation kind)
-{
-    static const char *const names[] = {"none", "missing_clean", "dirty_over_result",
-                                        "missing_invalidate", "lost_write"};
-    return names[kind];
-}
-
 static int stress(uint64_t seed, uint32_t count)
 {
     uint32_t failures = 0;
@@ -156,18 +148,18 @@ static int stress(uint64_t seed, uint32_t count)
     nf_status status = nf_init(&rt, &config);
     for (uint32_t i = 0; i < count; ++i) {
         uint32_t wrong = 0;
-        const uint32_t frame = machine_random(FRAMES);
+        const uint32_t frame = vb_random(FRAMES);
         if (status == NF_OK)
             status = feed(i, frames[frame], NULL);
         if (status == NF_OK) {
             status = nf_run(&rt, 0, TIMEOUT_US);
             wrong = compare(answer(frame), &status);
         }
-        const machine_violation kind = machine_violated();
-        if (status != NF_OK || wrong || kind != MACHINE_NONE) {
+        const vb_kind kind = machine_violated();
+        if (status != NF_OK || wrong || kind != VB_NONE) {
             if (failures++ == 0)
                 printf("first inference %u status %s outputs %u violation %s\n", i,
-                       nf_status_name(status), wrong, violation_name(kind));
+                       nf_status_name(status), wrong, vb_kind_name(kind));
         }
     }
     nf_counters c = {0};
@@ -189,11 +181,11 @@ static const char *registered(uint8_t *address, uint32_t bytes)
 static const char *maintenance(uint32_t faults)
 {
     nf_status status = NF_OK;
-    machine_violation kind = MACHINE_NONE;
+    vb_kind kind = VB_NONE;
     machine_faults(faults);
-    for (uint32_t i = 0; i < 20 && kind == MACHINE_NONE && status == NF_OK; ++i) {
+    for (uint32_t i = 0; i < 20 && kind == VB_NONE && status == NF_OK; ++i) {
         /* in place, as hand-written code does it */
-        const uint32_t frame = machine_random(FRAMES);
+        const uint32_t frame = vb_random(FRAMES);
         const uint8_t *data = frames[frame];
         nf_reset(&rt, 0);
         for (uint32_t k = 0; k < network.input_count; ++k) {
@@ -206,7 +198,7 @@ static const char *maintenance(uint32_t faults)
         compare(answer(frame), &status);
         kind = machine_violated();
     }
-    return violation_name(kind);
+    return vb_kind_name(kind);
 }
 
 static const char *lost_write(void)
@@ -215,13 +207,13 @@ static const char *lost_write(void)
     for (uint32_t k = 0; k < network.input_count; ++k)
         nf_input_place(&rt, 0, k, &place);
     const uint32_t bytes = network.inputs[network.input_count - 1u].bytes;
-    memcpy(place, frames[machine_random(FRAMES)], bytes);
-    machine_clean((uintptr_t)place, bytes);
+    memcpy(place, frames[vb_random(FRAMES)], bytes);
+    vb_maintain((uintptr_t)place, bytes, VB_CLEAN, 0);
     for (uint32_t i = 0; i < bytes; ++i)
         ((uint8_t *)place)[i] ^= 0x80u;
-    machine_invalidate((uintptr_t)place, bytes);
+    vb_maintain((uintptr_t)place, bytes, VB_INVALIDATE, 0);
     nf_run(&rt, 0, TIMEOUT_US);
-    return violation_name(machine_violated());
+    return vb_kind_name(machine_violated());
 }
 
 static const char *frame_fault(int torn, int late)
@@ -239,17 +231,19 @@ static const char *frame_fault(int torn, int late)
 /* Faults that show when the runtime starts. */
 static const char *start_fault(const char *fault)
 {
-    uint8_t *spaces[MAX_SPACES];
+    static uint8_t **spaces;
+    free(spaces);
+    spaces = machine_room(network.space_count * sizeof spaces[0]);
     memcpy(spaces, network.spaces, network.space_count * sizeof spaces[0]);
     network.spaces = spaces;
     if (!strcmp(fault, "unclocked_bank"))
-        machine_close((uintptr_t)network.spaces[1], NF_E_UNPOWERED);
+        vb_set_access((uintptr_t)network.spaces[1], VB_OFF);
     else if (!strcmp(fault, "closed_region"))
-        machine_close((uintptr_t)network.spaces[1], NF_E_CLOSED);
+        vb_set_access((uintptr_t)network.spaces[1], VB_SHUT);
     else if (!strcmp(fault, "unreachable_pool"))
         pools[1].flags = NF_REACH_CPU | NF_WRITABLE;
     else if (!strcmp(fault, "stale_firmware"))
-        model.build ^= 1u + machine_random(1000);
+        model.build ^= 1u + vb_random(1000);
     else {
         const uint32_t bytes = network.space_bytes[0];
         const uint32_t whole = (bytes + 4095u) / 4096u * 4096u;
@@ -257,10 +251,10 @@ static const char *start_fault(const char *fault)
         if (!image)
             image = aligned_alloc(4096, whole);
         const int erased = !strcmp(fault, "weights_absent");
-        memset(image, machine_random(2) ? 0xFF : 0, bytes);
+        memset(image, vb_random(2) ? 0xFF : 0, bytes);
         if (!erased) {
             memcpy(image, spaces[0], bytes);
-            image[machine_random(bytes)] ^= (uint8_t)(1u << machine_random(8));
+            image[vb_random(bytes)] ^= (uint8_t)(1u << vb_random(8));
         }
         pool("image", image, whole, 0, ALL);
         spaces[0] = image;
@@ -271,7 +265,7 @@ static const char *start_fault(const char *fault)
 static const char *run_fault(const char *fault)
 {
     nf_status status = NF_OK;
-    const uint32_t at = MACHINE_LINE * machine_random(32);
+    const uint32_t at = MACHINE_LINE * vb_random(32);
     if (!strcmp(fault, "malloc_buffer"))
         return registered(heap_memory + at + 8, 64);
     if (!strcmp(fault, "stack_buffer"))
@@ -282,10 +276,10 @@ static const char *run_fault(const char *fault)
         return registered(room + at + 16, 64);
     if (!strcmp(fault, "misaligned_64")) {
         config.alignment = 128; /* weights of a Linux-class part */
-        return registered(room + 128u * machine_random(16) + 64, 128);
+        return registered(room + 128u * vb_random(16) + 64, 128);
     }
     if (!strcmp(fault, "partial_line"))
-        return registered(room + at, 32u + 1u + machine_random(31));
+        return registered(room + at, 32u + 1u + vb_random(31));
     if (!strcmp(fault, "private_pool"))
         return registered(private_memory + at, 64);
     if (!strcmp(fault, "unregistered")) {
@@ -362,27 +356,27 @@ int main(int argc, char **argv)
     const uint64_t seed = strtoull(argv[1], NULL, 10);
     const uint32_t count = (uint32_t)strtoul(argv[2], NULL, 10);
     const nf_network *planned = nf_models[0].network;
-    if (planned->space_count > MAX_SPACES) {
-        fprintf(stderr, "%u memories; the virtual board has %u\n", planned->space_count, MAX_SPACES);
-        return 3;
-    }
+    pools = machine_room((planned->space_count + EXTRA_POOLS) * sizeof *pools);
+    reference = machine_room(planned->space_count * sizeof *reference);
     room_bytes = ROOM;
     for (uint32_t i = 0; i < planned->input_count; ++i)
         room_bytes += (planned->inputs[i].bytes + 4095u) / 4096u * 4096u;
-    room = aligned_alloc(4096, room_bytes);
+    /* a way of the cache: which lines share a set must not differ from run to run */
+    room_bytes = (room_bytes + MACHINE_WAY - 1u) / MACHINE_WAY * MACHINE_WAY;
+    room = aligned_alloc(MACHINE_WAY, room_bytes);
     memset(room, 0, room_bytes);
     reference[0] = planned->spaces[0];
     for (uint32_t i = 1; i < planned->space_count; ++i)
-        reference[i] = calloc(planned->space_bytes[i], 1);
+        reference[i] = machine_room(planned->space_bytes[i]);
     for (uint32_t i = 0; i < planned->input_count; ++i)
         frame_bytes += planned->inputs[i].bytes;
     for (uint32_t i = 0; i < planned->output_count; ++i)
         answer_bytes += planned->outputs[i].bytes;
-    machine_seed(seed);
+    machine_start(seed);
     for (uint32_t i = 0; i < FRAMES; ++i) {
-        frames[i] = malloc(frame_bytes);
+        frames[i] = machine_room(frame_bytes);
         for (uint32_t at = 0; at < frame_bytes; ++at)
-            frames[i][at] = (uint8_t)machine_random(256);
+            frames[i][at] = (uint8_t)vb_random(256);
     }
     if (!strcmp(argv[3], "none"))
         return stress(seed, count);
