@@ -91,18 +91,19 @@ def least_cpu_seconds(call: Callable[[], object], runs: int) -> float:
     return min(times)
 
 
-def lite_interpreter(model: Path | bytes, *, reference: bool = True) -> Any:
-    """LiteRT on a model file or its content, one thread, ready to be given inputs.
+def lite_interpreter(model: Path | bytes, *, reference: bool = True, threads: int = 1) -> Any:
+    """LiteRT on a model file or its content, ready to be given inputs.
 
     Args:
         model: a TFLite file.
         reference: whether with the reference kernels, else as LiteRT is by default (XNNPACK).
+        threads: how many it may use.
     """
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     resolver = OpResolverType.BUILTIN_REF if reference else OpResolverType.AUTO
     source = {"model_content": model} if isinstance(model, bytes) else {"model_path": str(model)}
-    interpreter = Interpreter(**source, num_threads=1, experimental_op_resolver_type=resolver)
+    interpreter = Interpreter(**source, num_threads=threads, experimental_op_resolver_type=resolver)
     interpreter.allocate_tensors()
     return interpreter
 

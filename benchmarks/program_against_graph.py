@@ -21,7 +21,8 @@ from npuforge.aton.load import load_compiled
 from npuforge.graph import Array, Graph
 from npuforge.numerics import random_inputs
 from npuforge.numerics.neural_art import NeuralArtExecutor
-from npuforge.validate.program import compare_program, input_bytes, model_input
+from npuforge.validate.buffers import input_bytes, model_input
+from npuforge.validate.program import compare_program
 
 
 def samples(graph: Graph) -> Iterator[tuple[str, Mapping[str, Array]]]:

@@ -21,10 +21,10 @@ from npuforge.aton.execute import memory_for, run_program
 from npuforge.aton.load import load_compiled
 from npuforge.graph import Array, Graph
 from npuforge.importers import load_model, read_model_bytes
+from npuforge.validate.buffers import model_input
 from npuforge.validate.oracles import LiteRtReference
 from npuforge.validate.program import (
     compare_program,
-    model_input,
     reference_tensors,
 )
 

@@ -56,7 +56,8 @@ NB_MODULE(_native, m)
             "__init__",
             [](Program *self, Int32 kernels, Int32 nodes, Int32 operand_start, Operands operands,
                Int32 param_start, Int32 params, Bytes constants,
-               const std::vector<std::size_t> &space_bytes, const std::string &variant) {
+               const std::vector<std::size_t> &space_bytes, const std::string &variant,
+               unsigned threads) {
                 const std::size_t steps = kernels.shape(0);
                 if (nodes.shape(0) != steps || operand_start.shape(0) != steps + 1 ||
                     param_start.shape(0) != steps + 1)
@@ -67,15 +68,16 @@ NB_MODULE(_native, m)
                                               params.data(),   params.shape(0),
                                               param_start.data()};
                 new (self) Program(arrays, constants.data(), constants.shape(0), space_bytes,
-                                   variant);
+                                   variant, threads);
             },
             nb::arg("kernels"), nb::arg("nodes"), nb::arg("operand_start"), nb::arg("operands"),
             nb::arg("param_start"), nb::arg("params"), nb::arg("constants"),
-            nb::arg("space_bytes"), nb::arg("variant") = "")
+            nb::arg("space_bytes"), nb::arg("variant") = "", nb::arg("threads") = 1)
         .def("run", &Program::run, nb::arg("first"), nb::arg("count"),
              nb::call_guard<nb::gil_scoped_release>(), "Run `count` steps from `first` on.")
         .def_prop_ro("step_count", &Program::step_count)
         .def_prop_ro("variants", &Program::variants, "The kernel variant each step runs.")
+        .def_prop_ro("divided", &Program::divided, "How many steps the threads share.")
         .def(
             "space",
             [](Program &self, std::size_t index) {

@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "team.h"
+
 namespace npuforge {
 
 namespace {
@@ -37,7 +39,9 @@ void extent(const nf_shape &s, std::int64_t &low, std::int64_t &high)
 } // namespace
 
 Program::Program(const ProgramArrays &a, const std::uint8_t *constants, std::size_t constant_bytes,
-                 const std::vector<std::size_t> &space_bytes, const std::string &name)
+                 const std::vector<std::size_t> &space_bytes, const std::string &name,
+                 unsigned threads)
+    : threads_(threads)
 {
     const nf_simd_variant *variant = find_variant(name);
     std::memcpy(allocate(constant_bytes), constants, constant_bytes);
@@ -67,18 +71,36 @@ Program::Program(const ProgramArrays &a, const std::uint8_t *constants, std::siz
         step.params = params_.data() + p0;
         step.operand_count = static_cast<std::uint16_t>(o1 - o0);
         step.node = static_cast<std::uint16_t>(a.nodes[s]);
-        choose(step, kernel, variant);
+        const void *params = step.params;
+        const Packed *packed = choose(step, kernel, variant);
         steps_.push_back(step);
+        parts_.push_back(parts_of(kernel, step, packed, params, threads));
     }
-    std::size_t bytes = 0;
-    for (const auto &packed : packed_)
-        bytes = std::max(bytes, packed->scratch_bytes);
-    scratch_.resize(bytes);
-    for (const auto &packed : packed_)
-        packed->use_scratch(reinterpret_cast<std::int16_t *>(scratch_.data()));
+    share_scratch();
 }
 
-void Program::choose(nf_step &step, const nf_kernel_entry &kernel, const nf_simd_variant *variant)
+// One scratch for whole steps and the first part of each, one more for every other part.
+void Program::share_scratch()
+{
+    std::size_t bytes = 0, most = 1;
+    for (const auto &packed : packed_)
+        bytes = std::max(bytes, packed->scratch_bytes);
+    for (const auto &parts : parts_)
+        most = std::max(most, parts.size());
+    const std::size_t each = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    scratch_.resize(each * most);
+    const auto at = [&](std::size_t i) {
+        return reinterpret_cast<std::int16_t *>(scratch_.data() + i * each);
+    };
+    for (const auto &packed : packed_)
+        packed->use_scratch(at(0));
+    for (const auto &parts : parts_)
+        for (std::size_t i = 0; i < parts.size(); ++i)
+            parts[i]->prepared.scratch = at(i);
+}
+
+const Packed *Program::choose(nf_step &step, const nf_kernel_entry &kernel,
+                              const nf_simd_variant *variant)
 {
     nf_view views[NF_MAX_OPERANDS];
     bool constant[NF_MAX_OPERANDS];
@@ -90,10 +112,11 @@ void Program::choose(nf_step &step, const nf_kernel_entry &kernel, const nf_simd
     auto packed = variant ? pack(*variant, kernel, step, views, constant) : nullptr;
     variants_.emplace_back(packed ? variant->name : kPortable);
     if (!packed)
-        return;
+        return nullptr;
     step.run = packed->run;
     step.params = packed->params;
     packed_.push_back(std::move(packed));
+    return packed_.back().get();
 }
 
 std::uint8_t *Program::allocate(std::size_t bytes)
@@ -131,9 +154,44 @@ nf_operand Program::operand(const std::int64_t *row, std::size_t index)
     return nf_operand{static_cast<std::uint32_t>(row[0]), static_cast<std::uint32_t>(row[1]), &s};
 }
 
+std::size_t Program::divided() const
+{
+    return static_cast<std::size_t>(std::count_if(
+        parts_.begin(), parts_.end(), [](const auto &parts) { return !parts.empty(); }));
+}
+
+// Every member walks the same steps: whole ones are the first member's, parts are dealt out.
+void Program::run_shared(std::uint32_t first, std::uint32_t count)
+{
+    const nf_program program = {steps_.data(), static_cast<std::uint32_t>(steps_.size())};
+    together(threads_, [&](unsigned member, unsigned members, Meeting &meeting) {
+        for (std::uint32_t s = first; s < first + count;) {
+            std::uint32_t next = s + 1;
+            if (parts_[s].empty()) {
+                while (next < first + count && parts_[next].empty())
+                    ++next;
+                if (member == 0)
+                    nf_exec(&program, bases_.data(), s, next - s, nullptr, nullptr);
+            }
+            for (std::size_t i = member; i < parts_[s].size(); i += members) {
+                const nf_program part = {&parts_[s][i]->step, 1};
+                nf_exec(&part, bases_.data(), 0, 1, nullptr, nullptr);
+            }
+            meeting.wait();
+            s = next;
+        }
+    });
+}
+
 void Program::run(std::uint32_t first, std::uint32_t count)
 {
     const nf_program program = {steps_.data(), static_cast<std::uint32_t>(steps_.size())};
+    const bool inside = first <= steps_.size() && count <= steps_.size() - first;
+    if (inside && std::any_of(parts_.begin() + first, parts_.begin() + first + count,
+                              [](const auto &parts) { return !parts.empty(); })) {
+        run_shared(first, count);
+        return;
+    }
     if (nf_exec(&program, bases_.data(), first, count, nullptr, nullptr) != 0)
         throw std::out_of_range("step range outside of the program");
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernel_table.h"
+#include "parts.h"
 #include "simd/pack.h"
 
 namespace npuforge {
@@ -30,10 +31,12 @@ struct ProgramArrays {
 class Program {
 public:
     // `variant` names the kernels: one of variant_names(), or empty for the best this machine has.
+    // `threads` share the steps that can be divided; their number never changes a byte.
     // Throws std::invalid_argument when an index or an address leaves its array or space, or when
     // the variant is unknown here.
     Program(const ProgramArrays &arrays, const std::uint8_t *constants, std::size_t constant_bytes,
-            const std::vector<std::size_t> &space_bytes, const std::string &variant);
+            const std::vector<std::size_t> &space_bytes, const std::string &variant,
+            unsigned threads);
     Program(const Program &) = delete;
     Program &operator=(const Program &) = delete;
 
@@ -45,6 +48,8 @@ public:
     std::size_t step_count() const { return steps_.size(); }
     // The variant each step runs.
     const std::vector<std::string> &variants() const { return variants_; }
+    // Steps that the threads share.
+    std::size_t divided() const;
 
 private:
     struct Free {
@@ -63,7 +68,13 @@ private:
     std::vector<std::unique_ptr<Packed>> packed_;
     std::vector<std::uint8_t> scratch_;
     std::vector<std::string> variants_;
-    void choose(nf_step &step, const nf_kernel_entry &kernel, const nf_simd_variant *variant);
+    unsigned threads_;
+    std::vector<std::vector<std::unique_ptr<Part>>> parts_; // of each step, none when whole
+    // What the step's variant was given, NULL for the portable kernel.
+    const Packed *choose(nf_step &step, const nf_kernel_entry &kernel,
+                         const nf_simd_variant *variant);
+    void share_scratch();
+    void run_shared(std::uint32_t first, std::uint32_t count);
 };
 
 } // namespace npuforge

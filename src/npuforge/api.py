@@ -40,7 +40,7 @@ from npuforge.mapping import NpuMapping, map_to_npu
 from npuforge.mapping import read_compiled as read_compiled
 from npuforge.mapping import read_vela as read_vela
 from npuforge.messages import text
-from npuforge.numerics import Executor, random_inputs, with_contract
+from npuforge.numerics import Executor, kernel_threads, random_inputs, with_contract
 from npuforge.numerics.neural_art import (
     CONTRACTS,
     Choices,
@@ -97,6 +97,8 @@ versions_document = api_doctor.versions_document
 optimize_model = api_optimize.optimize_model
 lint_model = api_optimize.lint_model
 quantize_model = api_quantize.quantize_model
+tune_model = api_quantize.tune_model
+layer_sensitivity = api_quantize.layer_sensitivity
 
 RANDOM_SAMPLES = 10
 SEED = 42
@@ -149,7 +151,11 @@ def under_contract(graph: Graph, contract: str | None) -> Graph:
 
 
 def make_executor(
-    graph: Graph, *, capture: bool = False, program: PathLike | None = None
+    graph: Graph,
+    *,
+    capture: bool = False,
+    program: PathLike | None = None,
+    threads: int | None = None,
 ) -> Executor | NeuralArtExecutor:
     """The executor of a graph: the NPU's arithmetic when a node is under a neural_art contract.
 
@@ -157,15 +163,20 @@ def make_executor(
         graph: the network.
         capture: whether every tensor must be readable after a run.
         program: compiled network whose choices and constants are taken instead of the defaults.
+        threads: threads that share large layers, see `kernel_threads`.
 
     Raises:
-        UsageError: a program is given, but the graph is under another contract or is not its model.
+        UsageError: a program is given, but the graph is under another contract or is not its model;
+            threads are given for the NPU's arithmetic, or are no number of threads.
     """
-    if any(node.contract in CONTRACTS for node in graph.nodes):
+    chip = next((node.contract for node in graph.nodes if node.contract in CONTRACTS), None)
+    if chip is not None:
+        if threads is not None and kernel_threads(threads) > 1:
+            raise UsageError("NUM-024", contract=chip)
         return NeuralArtExecutor(graph, chip_choices(graph, program))
     if program is not None:
         raise UsageError("NUM-022", program=program)
-    return Executor(graph, capture=capture)
+    return Executor(graph, capture=capture, threads=threads)
 
 
 def chip_choices(graph: Graph, program: PathLike | None = None) -> Choices:
@@ -194,6 +205,7 @@ def run_model(
     image_range: str | None = None,
     fix_shape: Sequence[str] = (),
     program: PathLike | None = None,
+    threads: int | None = None,
 ) -> dict[str, Array]:
     """Run a model on the host and return its outputs.
 
@@ -206,6 +218,7 @@ def run_model(
         image_range: "0..1", "-1..1" or "0..255": what black and white are to the network.
         fix_shape: entries like "input=1x3x224x224" that fix free dimensions.
         program: see `make_executor`.
+        threads: see `make_executor`.
 
     Returns:
         Arrays by tensor name, outputs first in the model's order. Where the input had a sample
@@ -221,7 +234,7 @@ def run_model(
         real=real,
         image_range=parse_image_range(image_range),
     )
-    return run_samples(graph, samples, capture=capture, real=real, program=program)
+    return run_samples(graph, samples, capture=capture, real=real, program=program, threads=threads)
 
 
 def parse_image_range(name: str | None) -> ImageRange | None:
@@ -246,11 +259,12 @@ def run_samples(
     real: bool = False,
     tick: Tick | None = None,
     program: PathLike | None = None,
+    threads: int | None = None,
 ) -> dict[str, Array]:
     """Run a graph on samples; see `run_model`."""
     wanted = _wanted(graph, capture)
     many = len(wanted) > len(graph.outputs)
-    executor = make_executor(graph, capture=many, program=program)
+    executor = make_executor(graph, capture=many, program=program, threads=threads)
     results = []
     for number, sample in enumerate(samples.samples):
         executor.run(sample)

@@ -29,7 +29,8 @@ from npuforge.report.program import (
     trace_document,
 )
 from npuforge.report.run import save_arrays
-from npuforge.validate.program import buffer_arrays, compare_with_model, program_inputs
+from npuforge.validate.buffers import buffer_arrays, program_inputs
+from npuforge.validate.program import compare_with_model
 
 PathLike = str | os.PathLike[str]
 

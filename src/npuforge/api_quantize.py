@@ -9,20 +9,31 @@ from pathlib import Path
 from typing import TypeVar
 
 from npuforge.errors import UsageError
+from npuforge.explore.price import TargetPrice
 from npuforge.graph import Graph
 from npuforge.quantize import (
+    Bounds,
     EndType,
     EngineName,
     Granularity,
+    Grouping,
     Precision,
     RangeMethod,
+    Reference,
     Remedies,
     Scheme,
+    Search,
+    Sensitivity,
     Session,
     ZeroPoints,
+    calibrate,
+    prepared,
     quantize,
+    search,
+    sensitivities,
 )
 from npuforge.report.quantization import QuantizedFile, check_outputs, write_quantized
+from npuforge.targets import load_target
 from npuforge.tasks import Dataset, Preprocessing, load_preprocessing, open_dataset
 
 PathLike = str | os.PathLike[str]
@@ -143,3 +154,134 @@ def float_data(
         assert span is not None
         pre = Preprocessing.of_range(span)
     return graph, open_dataset([Path(item) for item in data], graph, pre)
+
+
+def tune_model(
+    model: PathLike,
+    output: PathLike | None = None,
+    *,
+    data: Sequence[PathLike],
+    validate: Sequence[PathLike] = (),
+    preprocess: PathLike | None = None,
+    image_range: str | None = None,
+    max_drop: float = 0.01,
+    max_ms: float | None = None,
+    target: str = "stm32n6570-dk",
+    clock: str = "nominal",
+    inputs: str = "int8",
+    outputs: str = "int8",
+    samples: int = 200,
+    validated_on: int = 500,
+    engine: str = "own",
+    thorough: bool = False,
+    fix_shape: Sequence[str] = (),
+    force: bool = False,
+    tick: Tick | None = None,
+) -> tuple[Search, QuantizedFile | None]:
+    """Search for a quantisation that loses little and costs little on a board.
+
+    Args:
+        model: float TFLite, ONNX or Keras file.
+        output: file to write, ending in .tflite or .onnx; None only reports.
+        data: calibration samples; see `quantize_model`.
+        validate: samples that quality is measured on, with labels if it is to be accuracy;
+            default: the calibration samples.
+        preprocess, image_range: see `quantize_model`.
+        max_drop: most that the quality may fall below the float network's, 0..1.
+        max_ms: most milliseconds of one inference on the target.
+        target: board whose time and memory count.
+        clock: its operating point.
+        inputs, outputs: element types at the ends: "int8", "uint8" or "float".
+        samples: at most so many calibration samples.
+        validated_on: at most so many samples that quality is measured on.
+        engine: who runs the float network while it is observed.
+        thorough: go on with what costs nothing on the target when the bounds hold already.
+        fix_shape: see `run_model`.
+        force: replace existing files.
+        tick: see `quantize_model`.
+
+    Raises:
+        NpuforgeError: the model, the data or the output cannot be used, or a bound is none.
+    """
+    from npuforge import api
+
+    if not 0 <= max_drop < 1 or (max_ms is not None and not max_ms > 0):
+        raise UsageError("QNT-011", drop=max_drop, ms=max_ms)
+    ends = choice(EndType, "--inputs", inputs), choice(EndType, "--outputs", outputs)
+    chosen = choice(EngineName, "--engine", engine)
+    board = load_target(target)
+    point = board.operating_points[api.check_clock(board, clock)]
+    if max_ms is not None and not board.has_neural_art:
+        raise UsageError("CST-006", target=board.name)
+    path = None if output is None else Path(output)
+    if path is not None:
+        check_outputs(path, replace=force)
+    graph, found = float_data(model, data, preprocess, image_range, fix_shape)
+    judged = None
+    if validate:
+        judged = open_dataset([Path(item) for item in validate], graph, found.pre)
+        judged = judged.spread(validated_on)
+    made = search(
+        graph,
+        found.spread(samples),
+        Bounds(max_drop, max_ms),
+        Scheme(inputs=ends[0], outputs=ends[1]),
+        validation=judged,
+        pricing=TargetPrice(board, point),
+        thorough=thorough,
+        engine=chosen,
+        tick=tick,
+    )
+    return made, None if path is None else write_quantized(made.session, found, path)
+
+
+def layer_sensitivity(
+    model: PathLike,
+    *,
+    data: Sequence[PathLike],
+    preprocess: PathLike | None = None,
+    image_range: str | None = None,
+    method: str = "mse",
+    activations: str = "int8",
+    group: str = "layer",
+    samples: int = 64,
+    measured_on: int = 32,
+    fix_shape: Sequence[str] = (),
+    tick: Tick | None = None,
+) -> tuple[Sensitivity, ...]:
+    """How much each layer alone loses in integers, the most harmful first.
+
+    Args:
+        model: float TFLite, ONNX or Keras file.
+        data: calibration samples, with labels if accuracy is to count.
+        preprocess, image_range, method: see `quantize_model`.
+        activations: what layers are tried in: "int8" or "int16".
+        group: what is tried at once: "layer", "block" or "operator".
+        samples: at most so many calibration samples.
+        measured_on: at most so many samples that quality is measured on.
+        fix_shape: see `run_model`.
+        tick: see `quantize_model`.
+
+    Raises:
+        NpuforgeError: the model or the data cannot be used.
+    """
+    say = tick or (lambda what, done, total: None)
+    scheme = Scheme(
+        method=choice(RangeMethod, "--method", method),
+        base=choice(Precision, "--activations", activations),
+    )
+    grouping = choice(Grouping, "--group", group)
+    graph, found = float_data(model, data, preprocess, image_range, fix_shape)
+    ready = prepared(graph)
+    seen = calibrate(
+        ready,
+        found.spread(samples),
+        tick=lambda done, total: say("calibrating", done, total),
+    )
+    return sensitivities(
+        Reference.of(ready, found.spread(measured_on)),
+        seen.ranges(ready, scheme),
+        scheme,
+        grouping=grouping,
+        tick=lambda done, total: say("ranking layers", done, total),
+    )

@@ -26,7 +26,8 @@ from npuforge.numerics.neural_art import (
     node_constants,
     with_neural_art,
 )
-from npuforge.validate.program import compare_program, input_bytes, model_input
+from npuforge.validate.buffers import input_bytes, model_input
+from npuforge.validate.program import compare_program
 from npuforge.vocab import Contract, DType
 
 BASE, WEIGHTS = 0x34000000, 0x70380000

@@ -98,6 +98,27 @@ def test_run_stores_results(example: Callable[[str], Path], tmp_path: Path) -> N
     assert np.load(single).argmax(axis=1).tolist() == [0, 1]
 
 
+def test_run_with_threads(example: Callable[[str], Path], tmp_path: Path) -> None:
+    graph = api.load_graph(example("image_classification"))
+    rng = np.random.default_rng(3)
+    np.save(tmp_path / "x.npy", rng.integers(-128, 128, (1, 32, 32, 3)).astype(np.int8))
+    files = [tmp_path / "one.npz", tmp_path / "two.npz"]
+    for count, out in zip((1, 2), files, strict=True):
+        shown = npuforge(
+            "run", example("image_classification"), "-i", tmp_path / "x.npy", "-o", out,
+            "--threads", count, "--capture", "all",
+        )  # fmt: skip
+        assert shown.returncode == 0, shown.stderr
+    with np.load(files[0]) as one, np.load(files[1]) as two:
+        assert len(one.files) >= len(graph.outputs)
+        assert all(np.array_equal(one[name], two[name]) for name in one.files)
+    shown = npuforge(
+        "run", example("image_classification"), "-i", tmp_path / "x.npy", "--threads", 0
+    )
+    assert shown.returncode == 2
+    assert "threads" in shown.stderr
+
+
 def test_contracts_change_results(example: Callable[[str], Path], tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     np.save(tmp_path / "x.npy", rng.integers(-128, 128, (20, 32, 32, 3)).astype(np.int8))

@@ -15,7 +15,7 @@ from npuforge.doctor import CHECKS, RULES
 from npuforge.errors import UsageError
 from npuforge.messages import catalogue
 
-BAD_LD = "MEMORY { RAM (xrw) : ORIGIN = 0x34000400, LENGTH = 8192K }\n"
+BAD_LD = "MEMORY { RAM (xrw) : ORIGIN = 0x34000400, LENGTH = 8192K }\n_estack = 0x34800400;\n"
 GOOD_LD = "MEMORY { RAM (xrw) : ORIGIN = 0x34000400, LENGTH = 2047K }\n"
 
 

@@ -233,3 +233,35 @@ def test_hostile_files(data: bytes, name: str) -> None:
             (Path(folder) / name).write_bytes(head + data)
             for finding in diagnose(collect([Path(folder)])).findings:
                 assert finding.words.message
+
+
+def _driver_ids(tmp_path: Path, *lines: str) -> list[str]:
+    stamped = [f"[  {100 + i}.000100] {line}" for i, line in enumerate(lines)]
+    (tmp_path / "dmesg.log").write_text("\n".join(stamped) + "\n", encoding="utf-8")
+    return [finding.id for finding in diagnose(collect([tmp_path])).findings]
+
+
+def test_addresses_and_sizes_are_no_outputs(tmp_path: Path) -> None:
+    lines = [
+        "npu: input dma_addr: 0x10a01004 size: 150528, required alignment 64",
+        "npu: output dma_addr: 0x10b00000 size: 1000",
+    ]
+    found = _driver_ids(tmp_path, *lines * 4)
+    assert "DMA-misaligned" in found
+    assert not [name for name in found if name.startswith("K22")]
+
+
+def test_a_failed_operation_of_a_session_is_no_failed_session(tmp_path: Path) -> None:
+    same = [f"npu: session 3 operation id 17 failed, status = -22 try {i}" for i in range(9)]
+    assert _driver_ids(tmp_path, *same) == ["RUN-conversion"]
+    drift = [f"npu: session 3 operation id {7 * i % 31} failed, status = -5" for i in range(9)]
+    assert _driver_ids(tmp_path, *drift)[0] == "RUN-memory"
+    opened = ["npu: failed to open session 3, status = -5"] * 3
+    assert "RUN-session" in _driver_ids(tmp_path, *opened)
+
+
+def test_a_response_with_a_status_is_a_failure(tmp_path: Path) -> None:
+    bad = ["ethosu: Inference response. user_arg=0x1, ofm_count=1, status=1"] * 3
+    assert _driver_ids(tmp_path, *bad) == ["RUN-same-code"]
+    good = ["ethosu: Inference response. user_arg=0x1, ofm_count=1, status=0"] * 3
+    assert _driver_ids(tmp_path, *good) == []

@@ -77,6 +77,7 @@ def test_sarif(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "bad link.ld").write_text(
         "MEMORY {\n RAM (xrw) : ORIGIN = 0x34000400, LENGTH = 8192K\n}\n"
+        "_estack = ORIGIN(RAM) + LENGTH(RAM);\n"
     )
     out = tmp_path / "out.sarif"
     run = CliRunner().invoke(app, ["doctor", str(folder), "--sarif", str(out)])

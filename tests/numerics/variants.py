@@ -79,12 +79,11 @@ def variants() -> tuple[str, ...]:
     return tuple(dict.fromkeys((*native, *emulated())))
 
 
-def both(
+def one_step(
     kernel: str, inputs: list[tuple[np.ndarray, View]], constants: list[np.ndarray], y: View,
-    params: dict[str, int | float], expect_variant: bool = True,
-) -> None:  # fmt: skip
-    """Run a step with the portable kernel and with each variant; compare all output memory."""
-    names = variants()
+    params: dict[str, int | float], variant: str, threads: int = 1,
+) -> tuple[_native.Program, np.ndarray]:  # fmt: skip
+    """Run one kernel call: its program, and all memory of its output, 0xA5 before."""
     pool = ConstantPool()
     operands = [PlacedOperand(1 + i, view.offset, view) for i, (_, view) in enumerate(inputs)]
     for data in constants:
@@ -94,14 +93,23 @@ def both(
     operands.append(PlacedOperand(result, y.offset, y))
     step = PlacedStep(kernel, 0, tuple(operands), params)
     sizes = [x.nbytes for x, _ in inputs] + [y.offset + y.extent + 8]
+    program = build_program([step], pool.image(), sizes, variant, threads)
+    for i, (x, _) in enumerate(inputs):
+        program.space(1 + i)[:] = x.reshape(-1).view(np.uint8)
+    program.space(result)[:] = 0xA5
+    program.run(0, 1)
+    return program, program.space(result).copy()
+
+
+def both(
+    kernel: str, inputs: list[tuple[np.ndarray, View]], constants: list[np.ndarray], y: View,
+    params: dict[str, int | float], expect_variant: bool = True,
+) -> None:  # fmt: skip
+    """Run a step with the portable kernel and with each variant; compare all output memory."""
     results = []
-    for variant in ("portable", *names):
-        program = build_program([step], pool.image(), sizes, variant)
+    for variant in ("portable", *variants()):
+        program, got = one_step(kernel, inputs, constants, y, params, variant)
         assert program.variants == [variant if expect_variant else "portable"]
-        for i, (x, _) in enumerate(inputs):
-            program.space(1 + i)[:] = x.reshape(-1).view(np.uint8)
-        program.space(result)[:] = 0xA5
-        program.run(0, 1)
-        results.append(program.space(result).copy())
-    for variant, got in zip(names, results[1:], strict=True):
+        results.append(got)
+    for variant, got in zip(variants(), results[1:], strict=True):
         assert np.array_equal(got, results[0]), variant

@@ -203,7 +203,7 @@ _CPLUSPLUS = re.compile(
     r"(?:[^#\n]*\n){0,4}?[ \t]*#[ \t]*endif[^\n]*",
     re.MULTILINE,
 )
-_LONE_MACRO = re.compile(r"^([A-Z][A-Z0-9_]{3,}\([^()\n]*\))[ \t]*(?=\n\s*[^{\s])", re.MULTILINE)
+_LONE_MACRO = re.compile(r"^([A-Z][A-Z0-9_]{3,}\([^()\n]*\))[ \t]*(?=\n\s*+[^{\s])", re.MULTILINE)
 _WORDS = re.compile(
     r"\b(?:__STATIC_INLINE|__STATIC_FORCEINLINE|__INLINE|__FORCEINLINE|__IO|__weak|__WEAK|"
     r"ALIGN_32BYTES(?=\s*\()|__NO_RETURN|IRAM_ATTR|LOCAL|EXPORT)(?!\w)"
@@ -600,6 +600,8 @@ def constant(text: str, macros: Mapping[str, str], depth: int = 12) -> int | Non
             lambda m: f"({macros[m[0]]})" if m[0] in macros else m[0],
             text,
         )
+    if len(text) > 4000:
+        return None
     text = _NUMBER.sub(lambda m: str(_integer(m[1])), text)
     if not text.strip() or len(text) > 400 or not _ALLOWED.fullmatch(text) or "**" in text:
         return None

@@ -97,7 +97,7 @@ class Call:
     position: int
 
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|^[ \t]*#[^\n]*", re.DOTALL | re.MULTILINE)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|^[ \t]*#[^\n]*", re.DOTALL | re.MULTILINE)
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)[uUlLfF]*"
     r"|(?P<name>[A-Za-z_]\w*)|\"(?P<text>(?:[^\"\\\n]|\\.)*)\"|(?P<mark><<|>>|->|[^\s\w]))"
@@ -107,10 +107,11 @@ _REAL = re.compile(r"[\s0-9eEfF.,+-]*")
 _TYPES = {"unsigned", "signed", "char", "short", "int", "long", "float", "double", "void", "const"}
 _TYPES |= {"bool", "struct", "volatile"}
 _DEFINITION = re.compile(
-    r"(?<![\w.])(?=[A-Za-z_])(?:static\s+|const\s+|constexpr\s+|ECBLOB_CONST_SECTION\s+)*"
-    r"(?P<type>[A-Za-z_]\w*)\s*(?:\*\s*|const\s+)*\s+\*?\s*(?P<name>[A-Za-z_]\w*)\s*"
-    r"(?:\[[^\]\n]*\]\s*)*(?:__attribute__\s*\(\([^\n;{]*\)\)\s*)?=\s*(?P<open>\{)"
+    r"(?<![\w.])(?=[A-Za-z_])(?:(?:static|const|constexpr|ECBLOB_CONST_SECTION)\s++)*+"
+    r"(?P<type>[A-Za-z_]\w*+)(?=[\s*])\s*+(?:(?:\*|const\b)\s*+)*+(?P<name>[A-Za-z_]\w*+)\s*+"
+    r"(?:\[[^\]\n]*+\]\s*+)*+(?:__attribute__\s*+\(\([^\n;{]{0,400}\)\)\s*+)?=\s*+(?P<open>\{)"
 )
+"""No part gives back what it took: comments become blanks, and blanks may be many."""
 _SPACE = re.compile(r"[^\n]")
 
 

@@ -135,7 +135,7 @@ def read_map(text: str) -> Image:
     sections = [
         Section(
             match[1], int(match[2], 16), int(match[3], 16),
-            not re.match(r"\.(?:bss|noinit|heap|stack|.*bss|.*noload)", match[1]),
+            not re.match(r"\.(?:noinit|.*bss|.*noload|.*heap|.*stack)", match[1], re.IGNORECASE),
             match[1] in (".text", ".isr_vector"),
         )
         for match in _SECTION.finditer(body)

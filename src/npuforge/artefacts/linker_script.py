@@ -61,24 +61,28 @@ class LinkerScript:
     symbol_lines: Mapping[str, int]
 
 
-_MEMORY = re.compile(r"\bMEMORY\s*\{(.*?)\}", re.DOTALL)
+_MEMORY = re.compile(r"\bMEMORY\s*+\{([^}]*+)")
 _REGION = re.compile(
-    r"([A-Za-z_][\w.]*)\s*(?:\(([^)]*)\))?\s*:\s*(?:ORIGIN|org|o)\s*=\s*([^,\n]+),\s*"
-    r"(?:LENGTH|len|l)\s*=\s*([^\n]+)"
+    r"(?<![\w.])([A-Za-z_][\w.]*+)\s*+(?:\(([^)\n]{0,80})\))?\s*+:\s*+(?:ORIGIN|org|o)\s*+=\s*+"
+    r"([^,\n]{1,400}),\s*+(?:LENGTH|len|l)\s*+=\s*+([^\n]{1,1000})"
 )
-_SYMBOL = re.compile(r"(?:^|[{;\s(])([A-Za-z_]\w*)\s*=\s*([^=;{}]+);")
+_SYMBOL = re.compile(r"(?:^|(?<=[{;\s(]))([A-Za-z_]\w*+)\s*+=\s*+([^=;{}]{1,1000}+);")
 _SECTION = re.compile(
-    r"(?:^|\n)\s*(\.[\w.]+|[A-Za-z_]\w*_section)\s*([^:;={}\n]*):\s*([^{};]*)\{", re.DOTALL
+    r"^[ \t]*+(\.[\w.]++|[A-Za-z_]\w{0,200}_section)\s*+([^:;={}\n]{0,400}):\s*+([^{};]{0,1000})\{",
+    re.MULTILINE,
 )
-_AFTER = re.compile(r"\s*>\s*(\w+)(?:\s+AT\s*>\s*(\w+))?")
-_INPUT = re.compile(r"\*?\(\s*((?:\.[\w.*]+\s*)+)\)|KEEP\s*\(\s*\*\(\s*(\.[\w.*]+)")
+_AFTER = re.compile(r"\s*+>\s*+(\w+)(?:\s++AT\s*+>\s*+(\w+))?")
+_INPUT = re.compile(r"\*?\(\s*+((?:\.[\w.*]++\s*+)++)\)|KEEP\s*+\(\s*+\*\(\s*+(\.[\w.*]++)")
+_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
+_LINE = re.compile(r"^[ \t]*+#[^\n]*|//[^\n]*", re.MULTILINE)
+_DEFINE = re.compile(r"^[ \t]*+#define[ \t]++(\w++)[ \t]++([^\n/]++)", re.MULTILINE)
 _TOKEN = re.compile(r"\s*(0[xX][0-9a-fA-F]+[KkMm]?|\d+[KkMm]?|[A-Za-z_.][\w.]*|<<|>>|[-+*/()&|~])")
 
 
 def read_linker_script(text: str) -> LinkerScript:
     """Read a GNU linker script; what cannot be evaluated is left out, nothing is raised."""
-    plain = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL)
-    plain = re.sub(r"(?m)^\s*#[^\n]*|//[^\n]*", lambda m: " " * len(m[0]), plain)
+    plain = _COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
+    plain = _LINE.sub(lambda m: " " * len(m[0]), plain)
     regions: dict[str, Region] = {}
     symbols: dict[str, int] = {}
     lines: dict[str, int] = {}
@@ -105,10 +109,7 @@ def read_linker_script(text: str) -> LinkerScript:
 
 def _definitions(text: str, plain: str) -> list[tuple[str, str, int]]:
     found = [(m[1], m[2], m.start(1)) for m in _SYMBOL.finditer(plain)]
-    found += [
-        (m[1], m[2], m.start(1))
-        for m in re.finditer(r"(?m)^\s*#define\s+(\w+)[ \t]+([^\n/]+)", text)
-    ]
+    found += [(m[1], m[2], m.start(1)) for m in _DEFINE.finditer(text)]
     return found
 
 
@@ -133,6 +134,8 @@ def _sections(
                 line_of(text, match.start(1)),
             )
         )
+        if end == len(plain):
+            break  # never closed: what follows stands inside
     return found
 
 

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -36,7 +36,9 @@ MAX_STAMPED = 16 << 20
 LINES = 8_000
 """Lines that hold a literal which are looked at in one long log."""
 FEWEST = 200
-"""The same in each of many long logs of a project."""
+"""The same in each of some long logs of a project."""
+SHORT = 4096
+"""Characters of a log up to which searching it is cheaper than asking what it can hold."""
 CLASSIFIED = 400
 """Characters of a line that decide its class; tables of reports have far longer lines."""
 MAX_TEMPLATES = 4000
@@ -66,6 +68,7 @@ class LogText:
         cut: bytes that were left out because the file is larger than MAX_BYTES.
         binary: whether it looks like no text at all; `text` is empty then.
         effort: share of the lines with a literal that readers look at in a long log.
+        fewest: lines with a literal that readers look at however small that share is.
     """
 
     name: str
@@ -74,6 +77,7 @@ class LogText:
     cut: int = 0
     binary: bool = False
     effort: float = 1.0
+    fewest: int = FEWEST
 
     @cached_property
     def lower(self) -> str:
@@ -118,17 +122,17 @@ class LogText:
 
     def may_hold(self, literal: str) -> bool:
         """False only when a lower-case literal is certainly absent; cheap on long logs."""
-        if len(self.text) < 1 << 16:
+        if len(self.text) < SHORT:
             return True
-        parts = literal.encode().translate(None, _HEX_DIGITS).split()
-        return all(part in self._shapes for part in parts)
+        shapes = self._shapes
+        return all(part in shapes for part in _parts_of(literal))
 
     def holds(self, *literals: str) -> bool:
         """Whether one of some literals, given in lower case, is anywhere in the log."""
         return any(literal in self.lower for literal in filter(self.may_hold, literals))
 
     def _share(self, limit: int) -> int:
-        return max(min(limit, FEWEST), round(limit * self.effort))
+        return max(min(limit, self.fewest), round(limit * self.effort))
 
     def lines_with(self, literals: Iterable[str], limit: int = LINES) -> list[int]:
         """Numbers of the lines that hold one of some literals, ascending.
@@ -190,6 +194,12 @@ def _backward(log: LogText, literal: str, limit: int, into: set[int]) -> None:
         into.add(number)
         count += 1
         at = rfind(literal, 0, starts[number - 1])
+
+
+@lru_cache(maxsize=4096)
+def _parts_of(literal: str) -> tuple[bytes, ...]:
+    """Words of a literal without the characters of numbers."""
+    return tuple(literal.encode().translate(None, _HEX_DIGITS).split())
 
 
 def integer(text: str) -> int:
@@ -262,23 +272,27 @@ def _unstamped(text: str) -> str:
     return _STAMP.sub("", text) if stamped > 0.6 * len(head) else text
 
 
-def read_log(path: Path, effort: float = 1.0) -> LogText:
+def read_log(path: Path, effort: float = 1.0, fewest: int = FEWEST) -> LogText:
     """Read a log file.
 
     Args:
         path: the file.
         effort: see `LogText`.
+        fewest: see `LogText`.
 
     Raises:
         OSError: the file cannot be opened.
     """
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)
-        log = replace(log_from_bytes(data, str(path)), effort=effort)
+        log = replace(log_from_bytes(data, str(path)), effort=effort, fewest=fewest)
         if len(data) <= MAX_BYTES:
             return log
         size = file.seek(0, 2)
     return replace(log, cut=size - MAX_BYTES)
+
+
+_UNPRINTED = bytes(code for code in range(32) if code < 9 or 13 < code < 27 or code > 27)
 
 
 def _encoding(data: bytes) -> str | None:
@@ -289,7 +303,7 @@ def _encoding(data: bytes) -> str | None:
     if not head:
         return "utf-8"
     zeros = head.count(0)
-    control = sum(1 for byte in head if byte < 9 or 13 < byte < 27 or 27 < byte < 32)
+    control = len(head) - len(head.translate(None, _UNPRINTED))
     if zeros <= len(head) // 4 and control > len(head) // 12 and len(head) >= 256:
         return None
     if zeros > len(head) // 4:

@@ -36,21 +36,24 @@ USER_IO = 0xA0000000
 USER_STEP = 1 << 24
 
 _POOL = re.compile(
-    r"index=(?P<index>\d+)\s+file postfix=(?P<file>\S*)\s+name=(?P<name>.*?)\s+"
-    r"offset=(?P<offset>\w+)\s+(?P<mode>\w*_mode\s+)?.*?size=(?P<size>\d+)\s+(?P<rest>.*?)\*/"
+    r"index=(?P<index>\d{1,9})\s++file postfix=(?P<file>\S{0,200})\s++name=(?P<name>.{0,200}?)\s+"
+    r"offset=(?P<offset>\w{1,40})\s++(?P<mode>\w{0,40}_mode\s++)?.{0,200}?size=(?P<size>\d{1,18})\s++"
+    r"(?P<rest>.{0,800}?)\*/"
 )
 _EPOCH = re.compile(r"scheduling epoch=(\d+)")
 _KIND = re.compile(r"/\*\s*kind=(\w+)\s+node=(\S+)\s*\*/")
 _VERSION = re.compile(r"GIT_DESCRIPTION\s+\"(?:[^\"]*?v(\d+\.\d+\.\d+)|([^\"-]+-[^\"-]+))[^\"]*\"")
 _GUARD = re.compile(
-    r"LL_ATON_VERSION_MAJOR\s*!=\s*(\d+)\D+?LL_ATON_VERSION_MINOR\s*!=\s*(\d+)"
-    r"\D+?LL_ATON_VERSION_MICRO\s*!=\s*(\d+)"
+    r"LL_ATON_VERSION_MAJOR\s*!=\s*(\d{1,9})\D{1,200}?LL_ATON_VERSION_MINOR\s*!=\s*(\d{1,9})"
+    r"\D{1,200}?LL_ATON_VERSION_MICRO\s*!=\s*(\d{1,9})"
 )
 _BLOCKS = ("EpochBlock_ItemTypeDef", "LL_ATON_RT_EpochBlockItem_t")
 """Types of the table of epoch blocks, up to 1.1.3 and after it."""
-_OPTION = re.compile(r"^\s*\*\s*--([\w-]+)\s*=\s*(.+?)\s*$", re.MULTILINE)
+_OPTION = re.compile(r"^[ \t]*+\*[ \t]*+--([\w-]++)[ \t]*+=[ \t]*+(\S(?:.*\S)?)", re.MULTILINE)
 _BRACE = re.compile(r"[{}]")
-_FUNCTION = re.compile(r"^[A-Za-z_][\w \t*]*?\b(\w+)[ \t]*\([^;{}]*\)\s*\{", re.MULTILINE)
+_FUNCTION = re.compile(
+    r"^[A-Za-z_][\w \t*]{0,200}?\b(\w{1,200})[ \t]{0,20}\([^;{}]{0,4000}\)\s*+\{", re.MULTILINE
+)
 _ENCRYPTED = re.compile(rb"MustDecryptBlob_(\w+)\s+true\b")
 _FUNCTIONS = r"LL_[A-Za-z_0-9]+|ll_sw_[a-z_0-9]+"
 

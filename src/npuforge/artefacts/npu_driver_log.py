@@ -166,9 +166,17 @@ _CODE = re.compile(
 )
 _FAILED = re.compile(
     r"fail(?:ed|ure|s)?\b|\berror\b|\berr\b|abort|reject|invalid|unable|cannot|refused|(?<!de)fault\b|"
-    r"\b(?:ret(?:urn(?:ed)?)?|rc|status|errno)\s*[=:]?\s*-[1-9]",
+    r"\b(?:ret(?:urn(?:ed)?)?|rc|status|errno)\s*[=:]?\s*-[1-9]|"
+    r"\bresponse\b.{0,80}\bstatus\s*=\s*[1-9]",
     re.IGNORECASE,
 )
+_SESSION = re.compile(r"session|\bsess\b|context|\binit\b", re.IGNORECASE)
+_STARTS = re.compile(
+    r"\b(?:open|creat\w*|start|begin|init\w*|load)\b.{0,20}\b(?:session|sess|context)\b|"
+    r"\b(?:session|sess|context)\b.{0,20}\b(?:open|creat\w*|start|begin|init\w*)\b",
+    re.IGNORECASE,
+)
+"""Where an operation is named too, the session must be said to begin."""
 _SAID = re.compile(
     r"fail|err|abort|reject|invalid|unable|cannot|refused|(?<!de)fault", re.IGNORECASE
 )
@@ -262,6 +270,10 @@ _GATES = (
     (_ALLOCATION, "alloc|cma|out of memory|no memory|enomem"),
     (_RESET, "reset"),
     (_TIMEOUT, "timeout|time out|time-out|timed|wait job"),
+    (_FAILED, "fail|err|abort|reject|invalid|unable|cannot|refused|fault|ret|rc|status"),
+    (_OPERATION, "op|layer|node"),
+    (_RUN_OK, "ok|done|success|passed|complete"),
+    (_VERSION, "driver|runtime|rknnrt|sdk|compiler|toolkit|firmware|model|rknpu"),
 )
 """Patterns with literals of which every match holds one: without them, no line needs a look."""
 
@@ -318,7 +330,8 @@ def _kind(text: str, live: frozenset[re.Pattern[str]]) -> Kind | None:
         return Kind.GPU_OK if _GPU_OK.search(text) else None
     if _on(_IOMMU, text, live):
         return Kind.PAGE_FAULT
-    if not _NPU.search(text) and not _OPERATION.search(text) and not _on(_SKIPPED, text, live):
+    known = _NPU.search(text) or _on(_OPERATION, text, live) or _on(_SKIPPED, text, live)
+    if not known:
         return None
     return _npu_kind(text, live)
 
@@ -330,23 +343,23 @@ def _npu_kind(text: str, live: frozenset[re.Pattern[str]]) -> Kind | None:
         return Kind.SYNC_SKIPPED
     if _on(_MISALIGNED, text, live):
         return Kind.MISALIGNED
-    failed = bool(_FAILED.search(text)) and not _FINE.search(text)
+    failed = _on(_FAILED, text, live) and not _FINE.search(text)
     if failed and _on(_ALLOCATION, text, live):
         return Kind.ALLOCATION_FAILED
     if _on(_RESET, text, live):
         return Kind.RESET
-    if failed and re.search(r"session|\bsess\b|context|\binit\b", text, re.IGNORECASE):
+    operation = _on(_OPERATION, text, live)
+    if failed and (_STARTS if operation else _SESSION).search(text):
         return Kind.SESSION_FAILED
-    operation = _OPERATION.search(text)
     if operation and (failed or _on(_TIMEOUT, text, live)):
         return Kind.OPERATION_FAILED
     if _on(_TIMEOUT, text, live):
         return Kind.TIMEOUT
     if failed and (_RUN.search(text) or (_SAID.search(text) and _CODE.search(text))):
         return Kind.RUN_FAILED
-    if _RUN_OK.search(text):
+    if _on(_RUN_OK, text, live):
         return Kind.RUN_OK
-    return Kind.VERSION if _VERSION.search(text) else None
+    return Kind.VERSION if _on(_VERSION, text, live) else None
 
 
 def _event(line: Line, kind: Kind) -> DriverEvent:

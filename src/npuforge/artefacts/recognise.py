@@ -64,11 +64,13 @@ LOG_NAME = re.compile(
 )
 """File names, in lower case, that say log; catalogues and dialogues do not."""
 _LOG_SUFFIXES = ("", ".log", ".txt", ".out", ".err", ".cap", ".trace", ".capture")
-# drawings, and what build tools write: neither is anything a board said
+# drawings, what build tools write and programs: none is anything a board said
 _NO_SPEECH = {
     ".dot", ".gv", ".svg", ".css", ".d", ".su", ".cyclo", ".ninja", ".ewp", ".ewd", ".ewt",
     ".eww", ".uvprojx", ".uvoptx", ".launch", ".make", ".internal", ".mxproject", ".filters",
     ".list", ".lst", ".lss", ".dis", ".s", ".asm",
+    ".rb", ".pl", ".pm", ".lua", ".java", ".kt", ".go", ".rs", ".swift", ".php", ".m4", ".ac",
+    ".am", ".in", ".po", ".pot", ".tcl", ".gradle", ".m", ".r", ".el", ".vim",
 }  # fmt: skip
 _BOOT_MAGIC = b"STM2"
 _NETWORK = re.compile(rb"EpochBlock_ItemTypeDef|LL_ATON_VERSION_MAJOR|LL_ATON_EB_")
@@ -80,7 +82,7 @@ _MAP = re.compile(
     rb"^(?:Memory Configuration|Linker script and memory map|Archive member included)",
     re.MULTILINE,
 )
-_LD = re.compile(rb"^\s*(?:MEMORY|SECTIONS)\s*\n?\s*\{", re.MULTILINE)
+_LD = re.compile(rb"^[ \t]*+(?:MEMORY|SECTIONS)\s*+\{", re.MULTILINE)
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]+[<"]', re.MULTILINE)
 """C under a name that is none of C: what an editor keeps, a template, a patch."""
 _LOGLINE = re.compile(
@@ -161,7 +163,7 @@ def _text_kind(name: str, head: bytes) -> Kind:
         return Kind.MAP
     if _LD.search(head) and not name.endswith((".md", ".rst", ".html")):
         return Kind.LINKER_SCRIPT
-    if _INCLUDE.search(head):
+    if _INCLUDE.search(head) or head.startswith(b"#!"):
         return Kind.OTHER
     suffix = Path(name).suffix
     named = suffix in _LOG_SUFFIXES or re.fullmatch(r"\.\d+", suffix)

@@ -72,6 +72,7 @@ _RUN = re.compile(
     r"\b(?:run|iteration|iter|inference|frame|loop|test)\s*[=:#]?\s*#?(\d+)\b",
     re.IGNORECASE,
 )
+_COUNT = re.compile(r"\d{1,18}")
 _RUN_KEYS = ("run", "iteration", "iter", "frame", "index", "n")
 _OP_KEYS = ("op", "op_id", "operation", "operation_id", "layer", "node", "epoch")
 _CODE_KEYS = ("code", "status", "error", "err", "ret", "rc", "errno")
@@ -185,8 +186,8 @@ def _record(values: dict[str, str], count: int, line: int, text: str) -> RunReco
         ok = code.lower() in ("0", "0x0", "ok", "none")
     else:
         return None
-    run = next((values[key] for key in _RUN_KEYS if values.get(key, "").isdecimal()), "")
-    operation = next((values[key] for key in _OP_KEYS if values.get(key, "").isdecimal()), "")
+    run = next((values[key] for key in _RUN_KEYS if _COUNT.fullmatch(values.get(key, ""))), "")
+    operation = next((values[key] for key in _OP_KEYS if _COUNT.fullmatch(values.get(key, ""))), "")
     return RunRecord(
         int(run) if run else count,
         ok,

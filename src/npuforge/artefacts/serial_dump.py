@@ -21,7 +21,7 @@ _TYPES = {
 }  # fmt: skip
 MAX_BYTES = 64 << 20
 _HEAD = re.compile(r"nf-dump\s+(\S{1,80})\s+(int8|uint8|int16|int32|float32)\s+(\d{1,9})\s*$")
-_HEX = re.compile(r"^(?:[0-9a-fA-F]{4,8}:)?((?:\s*[0-9a-fA-F]{2})+)\s*$")
+_HEX = re.compile(r"^(?:[0-9a-fA-F]{4,8}:)?((?:[ \t]*[0-9a-fA-F]{2})+)[ \t]*$")
 _PLAIN = re.compile(
     r"\b((?:device_)?(?:in|out)put(?:s|_?\d+)?)\s*(?:\[\d*\])?\s*[=:]\s*[\[({]?\s*"
     r"((?:-?[\d.]+(?:e[+-]?\d+)?[\s,]+)+-?[\d.]+(?:e[+-]?\d+)?)\s*[\])}]?\s*$",

@@ -232,6 +232,8 @@ _OUTPUT = re.compile(
     r"result)\b\s*(?:\[\d+\])?\s*[=:\[(]?\s*(.*)$",
     re.IGNORECASE,
 )
+_REGION = re.compile(r"addr|iova|phys|\bsize\s*[=:]", re.IGNORECASE)
+"""Where a buffer lies: its numbers are none of the network's."""
 _NUMBER = re.compile(
     r"(?<![\w.])-?(?:\d+\.\d*|\.\d+|\d+)(?:e[+-]?\d+)?(?![\w.]*[a-z%])|-?\bnan\b|-?\binf\b",
     re.IGNORECASE,
@@ -300,26 +302,37 @@ class _Traits:
     boot: bool
 
 
+_CODE_WORDS = ("code", "ret", "err", "status", "result", "rc")
+_BOOT_WORDS = ("nf-stage boot", "reset cause", "fsbl", "boot", "start", "stm32n6", "power")
+"""Literals of which every match of the pattern holds one."""
+
+
 def _traits(text: str, patterns: tuple[tuple[Stage, re.Pattern[str]], ...]) -> _Traits:
+    low = text.lower()
     stage = next((stage for stage, pattern in patterns if pattern.search(text)), None)
-    files = _PATHS.search(text) is not None
+    files = ("." in text or "/" in text or "\\" in text) and _PATHS.search(text) is not None
     if files or text.lstrip().startswith("nf-"):
         # what the generated probes print is read elsewhere
         stage = None
-    own = _OWN.search(text)
+    own = _own(text)
     if own:
         stage = next((known for known in Stage if known.value == own.group(1).lower()), None)
         # the last stage of an inference tells its time; no number of these lines is an output
         is_inference = bool(_OWN_TIME.search(text))
     else:
         timed = _TIME.search(text) and _INFERENCE.search(text)
-        is_inference = bool(timed or _OUTPUT.search(text))
+        is_inference = bool(timed or (_OUTPUT.search(text) and not _REGION.search(text)))
     return _Traits(
         stage,
         is_inference,
-        bool(_CODE.search(text)),
-        not files and bool(_BOOT.search(text)),
+        any(word in low for word in _CODE_WORDS) and bool(_CODE.search(text)),
+        not files and any(word in low for word in _BOOT_WORDS) and bool(_BOOT.search(text)),
     )
+
+
+def _own(text: str) -> re.Match[str] | None:
+    """What the generated firmware says of a stage."""
+    return _OWN.search(text) if "nf-stage" in text else None
 
 
 def _last_line(log: LogText) -> Line | None:
@@ -331,7 +344,7 @@ def _last_line(log: LogText) -> Line | None:
 
 
 def _mark(line: Line, stage: Stage) -> StageMark:
-    own = _OWN.search(line.text)
+    own = _own(line.text)
     if own:
         result = own.group(2)
         return StageMark(line.number, stage, result not in ("0", "0x0"), result, line.text.strip())
@@ -346,7 +359,7 @@ def _mark(line: Line, stage: Stage) -> StageMark:
 
 
 def _inference(line: Line) -> Inference | None:
-    own = _OWN_TIME.search(line.text) if _OWN.search(line.text) else None
+    own = _OWN_TIME.search(line.text) if _own(line.text) else None
     if own:
         return Inference(line.number, int(own.group(1)) / 1000, (), line.text.strip())
     found = _TIME.search(line.text)
@@ -357,7 +370,7 @@ def _inference(line: Line) -> Inference | None:
     output = _OUTPUT.search(line.text)
     numbers: tuple[float, ...] = ()
     if output:
-        rest = _TIME.sub("", output.group(1))
+        rest = _TIME.sub("", output.group(1)) if found else output.group(1)
         numbers = tuple(float(word) for word in _NUMBER.findall(rest)[:64])
     if not timed and not numbers:
         return None

@@ -382,19 +382,24 @@ def match_program(
     return Matched(choices, tuple((n.name, lay) for n, lay in pairs), tuple(missing))
 
 
-def match_compiled(graph: Graph, base: Choices, network: Compiled) -> Matched:
-    """`match_program` for a compiled network as a whole.
-
-    Raises:
-        UsageError: NUM-021, a convolution of the model is not in the program.
-    """
+def compiled_choices(graph: Graph, base: Choices, network: Compiled) -> Matched:
+    """`match_program` for a compiled network as a whole; what is missing is in the answer."""
     memory = memory_for(network)
 
     def peek(address: int, size: int) -> bytes:
         return memory.peek(address, size) if memory.holds(address, address + size - 1) else b""
 
     epochs = [epoch for step in network.steps for epoch in step.epochs]
-    matched = match_program(graph, base, epochs, network.buffers, peek)
+    return match_program(graph, base, epochs, network.buffers, peek)
+
+
+def match_compiled(graph: Graph, base: Choices, network: Compiled) -> Matched:
+    """`compiled_choices` of a program that computes every convolution of the graph.
+
+    Raises:
+        UsageError: NUM-021, a convolution of the model is not in the program.
+    """
+    matched = compiled_choices(graph, base, network)
     if matched.missing:
         raise UsageError("NUM-021", program=network.name, node=matched.missing[0])
     return matched

@@ -173,7 +173,8 @@ def printed_sizes(elf: Path, tools: Toolchain) -> tuple[int, int, int]:
         ToolError: it cannot be run, or prints something else.
     """
     done = run_tool([tools.compiler.replace("-gcc", "-size"), str(elf)], 60)
-    words = done.stdout.splitlines()[1].split()[:3] if done.returncode == 0 else []
-    if len(words) != 3:
+    lines = done.stdout.splitlines() if done.returncode == 0 else []
+    words = lines[1].split()[:3] if len(lines) > 1 else []
+    if len(words) != 3 or not all(word.isdecimal() for word in words):
         raise ToolError("BRD-004", folder=elf, code=done.returncode, detail=done.stderr)
     return int(words[0]), int(words[1]), int(words[2])

@@ -174,6 +174,8 @@ def _ran(document: dict[str, Any]) -> None:
             ">epoch",
             "buffer beyond 1 step",
             ">largest",
+            ">allowed",
+            ">outside",
             ">differing",
             ">16-bit saturations",
             "causes",
@@ -183,12 +185,14 @@ def _ran(document: dict[str, Any]) -> None:
                 entry["epoch"],
                 entry["buffer"],
                 f"{entry['largest']:g}",
+                "-" if entry["bound"] is None else f"{entry['bound']:g}",
+                entry["outside"],
                 entry["differing"],
                 entry["saturated"],
                 " ".join(entry["causes"]),
             )
             for entry in compared["buffers"]
-            if entry["largest"] > 1
+            if entry["largest"] > 1 or entry["outside"]
         ],
     )
 

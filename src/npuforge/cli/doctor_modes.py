@@ -164,7 +164,11 @@ def versions(paths: Sequence[Path], *, as_json: bool) -> None:
 def bundle(paths: Sequence[Path], output: Path, *, force: bool) -> None:
     """Write the archive for a support request."""
     from npuforge import api
+    from npuforge.cli.common import console
+    from npuforge.messages import text
     from npuforge.report import write_file
 
     check_file(output, force=force)
-    write_file(output, api.support_bundle(paths))
+    data = api.support_bundle(paths)
+    write_file(output, data)
+    console().print(text("OUT-bundle", path=output, size=len(data)), markup=False)

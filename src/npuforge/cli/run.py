@@ -31,6 +31,9 @@ def command(
     image_range: str | None = typer.Option(
         None, help="What black and white are to the network: 0..1, -1..1 or 0..255."
     ),
+    threads: int | None = typer.Option(
+        None, help="Threads that share large layers; the results are the same. [default: 1]"
+    ),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
 ) -> None:
     """Run a model on samples; arrays may have a leading sample axis."""
@@ -44,7 +47,13 @@ def command(
             inputs, graph, real=real, image_range=api.parse_image_range(image_range)
         )
         arrays = api.run_samples(
-            graph, samples, capture=capture, real=real, tick=status, program=program
+            graph,
+            samples,
+            capture=capture,
+            real=real,
+            tick=status,
+            program=program,
+            threads=threads,
         )
     note_image_range(samples.notes)
     if output is not None:

@@ -18,8 +18,10 @@ from npuforge.cli import (
     optimize,
     quantize,
     run,
+    sensitivity,
     stress,
     targets,
+    tune,
     validate,
 )
 
@@ -37,7 +39,9 @@ VERBS: dict[str, Callable[..., None]] = {
     "optimize": optimize.command,
     "quantize": quantize.command,
     "run": run.command,
+    "sensitivity": sensitivity.command,
     "stress": stress.command,
+    "tune": tune.command,
     "validate": validate.command,
     "targets": targets.command,
 }

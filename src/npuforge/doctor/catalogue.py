@@ -17,6 +17,7 @@ from npuforge.doctor import (
     checks_source,
     checks_values,
 )
+from npuforge.doctor.conditions import as_proved
 from npuforge.doctor.findings import Check, Diagnosis, Finding, Rule, order
 from npuforge.doctor.log_checks import LOG_CHECKS
 from npuforge.doctor.project import Project
@@ -56,7 +57,8 @@ def diagnose(project: Project) -> Diagnosis:
         for finding in check.run(project):
             first = finding.evidence[0]
             key = (finding.id, first.file, first.line, first.token, finding.params)
-            findings.setdefault(key, finding)
+            if key not in findings:
+                findings[key] = as_proved(project, finding)
     return Diagnosis(
         tuple(sorted(findings.values(), key=order)),
         project.kinds,

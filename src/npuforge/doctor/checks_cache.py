@@ -26,7 +26,9 @@ NOT_CLEANED = Rule("K07-input-not-cleaned", Severity.ERROR, cases=("B03", "B06",
 DIRTY_LOST = Rule("K07-dirty-invalidated", Severity.ERROR, cases=("B01",), rank=20)
 STALE = Rule("K07-output-stale", Severity.ERROR, cases=("B03", "B04", "B18"), rank=26)
 EARLY = Rule("K07-invalidated-early", Severity.WARNING, cases=("B14",), rank=20)
-ALIAS = Rule("K07-input-shadows-output", Severity.ERROR, Confidence.MEDIUM, cases=("B19",), rank=18)
+ALIAS = Rule(
+    "K07-input-shadows-output", Severity.WARNING, Confidence.MEDIUM, cases=("B19",), rank=18
+)
 REDUNDANT = Rule("K07-redundant", Severity.INFO, Confidence.MEDIUM)
 
 _CLEAN = re.compile(
@@ -86,6 +88,18 @@ def _defined(sources: Sources, condition: str) -> bool:
         return True
     known = sources.defines(match[2])
     return not known if match[1] else known
+
+
+def exclusive(one: Step, other: Step) -> bool:
+    """Whether two steps lie in different arms of the same structure, so that never both run."""
+    arms = {frame.at: frame.arm for frame in one.frames if frame.kind != "loop"}
+    return any(arms.get(f.at, f.arm) != f.arm for f in other.frames if f.kind != "loop")
+
+
+def inside(one: Step, other: Step) -> bool:
+    """Whether a step runs whenever another of the same pass does: no condition of its own."""
+    around = {(frame.at, frame.arm) for frame in other.frames}
+    return all(frame.kind == "loop" or (frame.at, frame.arm) in around for frame in one.frames)
 
 
 # -- the automaton
@@ -197,6 +211,8 @@ class _Walker:
 
     def _read(self, step: Step) -> None:
         state = self.state
+        if state.ran is not None and exclusive(state.ran, step):
+            return
         if state.ran is not None and not state.invalidated and state.read is None:
             state.read = step
             state.early = state.invalidated_before
@@ -206,7 +222,16 @@ class _Walker:
         role = self.roles.of(step.args[0]) if step.args else "all"
         if role == "all" or role == IN:
             if word == "invalidate" and state.dirty is not None and role == IN:
-                state.findings.append(DIRTY_LOST.at(step.at(), state.dirty.at()))
+                # a write on one path only may be followed by a return, or by no inference
+                always = inside(state.dirty, step)
+                state.findings.append(
+                    DIRTY_LOST.at(
+                        step.at(),
+                        state.dirty.at(),
+                        severity=None if always else Severity.WARNING,
+                        confidence=None if always else Confidence.MEDIUM,
+                    )
+                )
             if word in ("clean", "both"):
                 if role == IN and state.last == (step.name, " ".join(step.args)):
                     state.findings.append(REDUNDANT.at(step.at()))
@@ -220,6 +245,8 @@ class _Walker:
 
     def _run(self, step: Step) -> None:
         state = self.state
+        if state.dirty is not None and exclusive(state.dirty, step):
+            state.dirty = None
         if state.dirty is not None:
             evidence = [state.dirty.at(), step.at()]
             if state.cleaned is not None:

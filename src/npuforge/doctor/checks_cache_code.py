@@ -88,11 +88,32 @@ def _helpers(project: Project) -> Iterator[Finding]:
             continue
         for source, function in found:
             if not _operates(sources, source, function):
-                yield NO_EFFECT.at(source.at(function.line, f"{function.head} {name}"), name=name)
+                yield NO_EFFECT.at(
+                    source.at(function.line, f"{function.head} {name}"),
+                    severity=None if _used(project, name) else Severity.WARNING,
+                    name=name,
+                )
             elif _RANGE.fullmatch(name) and len(function.params) == 2:
                 yield from _pair(sources, source, function)
             if name.startswith("ethosu_"):
                 yield from _whole(source, function)
+
+
+def _used(project: Project, name: str) -> bool:
+    """Whether a cache function ends up in the program: by its map, else by who calls it.
+
+    Functions that the linker dropped stand in front of the memory configuration. Without a map,
+    the vendor's runtime counts as a caller of the functions it expects.
+    """
+    maps = [project.text(item).partition("\nMemory Configuration") for item in project.of(Kind.MAP)]
+    maps = [parts for parts in maps if f".{name}" in parts[0] or f".{name}" in parts[2]]
+    if maps:
+        return any(f".{name}" in linked for _, _, linked in maps)
+    return bool(re.match(r"mcu_cache_|LL_ATON_Cache|ethosu_", name)) or any(
+        step.event.kind == "call" and step.name == name
+        for program, _ in npu_programs(project)
+        for step in program.steps
+    )
 
 
 def _pair(sources: Sources, source: Source, function: Function) -> Iterator[Finding]:

@@ -33,7 +33,7 @@ HEADER = Rule("K15-header", Severity.ERROR, cases=("H01",), rank=5)
 NO_ALIGN = Rule("K15-no-align", Severity.WARNING, cases=("H01",), rank=10)
 ADDRESS = Rule("K15-flash-address", Severity.ERROR, cases=("H04",), rank=5)
 UNSIGNED = Rule("K15-unsigned", Severity.WARNING, Confidence.MEDIUM, cases=("H04",), rank=10)
-NOT_LOADED = Rule("K16-not-loaded", Severity.ERROR, Confidence.MEDIUM, cases=("C01",), rank=5)
+NOT_LOADED = Rule("K16-not-loaded", Severity.WARNING, Confidence.MEDIUM, cases=("C01",), rank=5)
 BASE = Rule("K16-base", Severity.ERROR, cases=("C13", "A01"), rank=5)
 
 
@@ -400,21 +400,32 @@ def _copy(project: Project) -> Iterator[Finding]:
     sizes = [
         (image.load_bytes, item.at(None, f"{image.load_bytes} bytes"))
         for item, image in images_of(project)
-        if image.load_bytes and "fsbl" not in item.name.lower()
+        if image.load_bytes and not re.search("fsbl|loader", item.name, re.IGNORECASE)
     ]
     sizes += [
         (item.size, item.at(None, f"{item.size} bytes"))
         for item in project.of(Kind.BOOT_IMAGE, Kind.RAW_IMAGE)
         if re.search(r"app", item.path.name, re.IGNORECASE) and not _is_weights(item.path.name)
     ]
-    for source, macro in sources.macros.get("EXTMEM_LRUN_SOURCE_SIZE", ()):
-        value = constant(macro.body, sources.values)
-        largest = max(sizes, default=None, key=lambda pair: pair[0])
-        if value is not None and largest is not None and largest[0] > value:
-            yield COPY.at(
-                source.at(macro.line, f"#define {macro.name} {macro.body}"), largest[1],
-                copied=value, size=largest[0],
-            )  # fmt: skip
+    defined = [
+        (value, source.at(macro.line, f"#define {macro.name} {macro.body}"))
+        for source, macro in sources.macros.get("EXTMEM_LRUN_SOURCE_SIZE", ())
+        # a flash loader has the same header and boots nothing
+        if not re.search("loader", source.artefact.name, re.IGNORECASE)
+        and (value := constant(macro.body, sources.values)) is not None
+    ]
+    largest = max(sizes, default=None, key=lambda pair: pair[0])
+    if largest is None:
+        return
+    short = [(value, where) for value, where in defined if value < largest[0]]
+    # of several boot loaders and applications, which belong together is not said; a map does not
+    # tell what of a section is in the file
+    sure = len(short) == len(defined) == len(sizes) == 1 and not largest[1].file.endswith(".map")
+    for value, where in short:
+        yield COPY.at(
+            where, largest[1], severity=None if sure else Severity.WARNING, copied=value,
+            size=largest[0],
+        )  # fmt: skip
 
 
 def _raw(project: Project, placed: list[Placed]) -> Iterator[Finding]:

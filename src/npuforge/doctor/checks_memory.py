@@ -45,7 +45,7 @@ def scripts(project: Project) -> list[tuple[Artefact, LinkerScript]]:
 
 def _built(project: Project, item: Artefact) -> bool:
     """Whether a build file names a linker script."""
-    name = re.compile(rf"(?<![\w.-]){re.escape(item.path.name)}(?![\w.-])")
+    name = re.compile(rf"(?:(?<![\w.-])|(?<=-T)){re.escape(item.path.name)}(?![\w.-])")
     return any(name.search(project.text(build)) for build in project.of(Kind.BUILD))
 
 
@@ -70,15 +70,19 @@ def _regions(project: Project) -> Iterator[Finding]:
             regions = [r for r in script.regions.values() if r.origin is not None]
             first = next((r for r in regions if bank_of(r.origin or 0) is None), None)
             if first is not None and mentions_family(project):
+                many = len(project.of(Kind.LINKER_SCRIPT)) > MANY or len(found) > MANY
                 yield OTHER_FAMILY.at(
                     item.at(first.line, first.text, first.origin),
+                    severity=Severity.WARNING if many else None,
                     region=first.name,
                     address=f"{first.origin:#010x}",
                 )
         return
     for item, script in ours:
+        # one of several that no build names may be a draft
+        taken = len(ours) == 1 or _built(project, item)
         for region in script.regions.values():
-            yield from _region(project, item, script, region)
+            yield from _region(project, item, script, region, taken=taken)
 
 
 def _boot_powers(project: Project, bank: str) -> bool:
@@ -92,14 +96,16 @@ def _boot_powers(project: Project, bank: str) -> bool:
 
 
 def _region(
-    project: Project, item: Artefact, script: LinkerScript, region: Region
+    project: Project, item: Artefact, script: LinkerScript, region: Region, *, taken: bool
 ) -> Iterator[Finding]:
     if region.origin is None or region.end is None or region.end <= region.origin:
         return
     gap = first_gap(region.origin, region.end)
     if gap is not None and (gap == region.origin or bank_of(region.origin) is not None):
+        used = taken and _past(script, region, gap)
         yield NO_MEMORY.at(
             item.at(region.line, region.text, gap),
+            severity=None if used else Severity.WARNING,
             region=region.name,
             start=f"{region.origin:#010x}",
             end=f"{region.end:#010x}",
@@ -113,13 +119,35 @@ def _region(
     if _boot_powers(project, off.name):
         return
     stack = next((script.symbols[n] for n in _STACK_TOPS if n in script.symbols), None)
-    in_off = stack is not None and (bank_of(stack - 8) or banks[0]).needs_power
+    in_off = (
+        taken
+        and stack is not None
+        and region.origin < stack <= region.end
+        and (bank_of(stack - 8) or banks[0]).needs_power
+    )
     yield OFF_AT_RESET.at(
         item.at(region.line, region.text, off.base),
         severity=None if in_off else Severity.WARNING,
         what=region.name,
         end=f"{region.end:#010x}",
         bank=off.name,
+    )
+
+
+def _past(script: LinkerScript, region: Region, gap: int) -> bool:
+    """Whether a script places something where a region has no memory.
+
+    A region that is declared too long hurts nobody until something reaches its end: a section in
+    one without any memory, a stack that starts at the end, an output section at an address there.
+    """
+    if region.origin is None or region.end is None:
+        return False
+    placed = [section for section in script.sections if section.region == region.name]
+    starts = (section.address for section in script.sections)
+    return (
+        (gap == region.origin and bool(placed))
+        or any(gap < value <= region.end for value in script.symbols.values())
+        or any(start is not None and gap <= start < region.end for start in starts)
     )
 
 

@@ -17,15 +17,18 @@ SOFTWARE = Rule("K19-software-epochs", Severity.WARNING, cases=("F01", "F04", "F
 SOFTWARE_CONV = Rule("K19-software-convolution", Severity.WARNING, cases=("F02",), rank=25)
 EXTERNAL = Rule("K19-external-activations", Severity.WARNING, cases=("F06", "F07"), rank=28)
 OPTION = Rule("K19-ignored-option", Severity.WARNING, cases=("E21",), rank=20)
-LINK = Rule("K21-activation-link", Severity.ERROR, Confidence.MEDIUM, cases=("A02",), rank=15)
+LINK = Rule("K21-activation-link", Severity.WARNING, Confidence.MEDIUM, cases=("A02",), rank=15)
 FLOAT_PEAK = Rule("K30-float-peak", Severity.WARNING, Confidence.MEDIUM, cases=("D07",), rank=30)
 RESERVED = Rule("K30-reserved-bytes", Severity.INFO, cases=("J08",), rank=60)
 
 _CONV = re.compile(r"ll_sw_forward_(?:\w*conv\w*|dense|gemm)\w*|LL_ATON_LIB_\w*Conv\w*")
+_S = r"[ \t]{0,8}"
 _LINK = re.compile(
-    r"ATONN_DSTPORT\(\s*STRSWITCH\s*,\s*\d+\s*,\s*CONVACC\s*,\s*(\d+)\s*,\s*0\s*\)[^}\n]*"
-    r"ATONN_SRCPORT\(\s*STRSWITCH\s*,\s*\d+\s*,\s*ACTIV\s*,\s*(\d+)\b"
+    rf"ATONN_DSTPORT\({_S}STRSWITCH{_S},{_S}\d{{1,4}}{_S},{_S}CONVACC{_S},"
+    rf"{_S}(\d{{1,4}}){_S},{_S}0{_S}\)[^}}\n]{{0,200}}?"
+    rf"ATONN_SRCPORT\({_S}STRSWITCH{_S},{_S}\d{{1,4}}{_S},{_S}ACTIV{_S},{_S}(\d{{1,4}})\b"
 )
+"""Every part bounded: a generated line may be as long as its writer likes."""
 _BUFFER = re.compile(
     r"\.offset_start = (\d+),\s*\.offset_end = (\d+),.{0,200}?\.is_param = 0,.{0,700}?"
     r"\.type = DataType_(\w+)",

@@ -34,7 +34,7 @@ EPOCH_CAP = Rule("K11-epoch-cap", Severity.WARNING, Confidence.MEDIUM, cases=("A
 RELOC_LOST = Rule("K11-relocation-lost", Severity.ERROR, cases=("A50",), rank=20)
 IRQ_EARLY = Rule("K13-irq-early", Severity.ERROR, cases=("A43",), rank=20)
 OWN_HANDLER = Rule("K13-own-handler", Severity.ERROR, cases=("A43",), rank=20)
-OSAL_KERNEL = Rule("K13-osal-kernel", Severity.ERROR, Confidence.MEDIUM, cases=("A35",), rank=10)
+OSAL_KERNEL = Rule("K13-osal-kernel", Severity.WARNING, Confidence.MEDIUM, cases=("A35",), rank=10)
 BLOBS_POLLING = Rule("K13-blobs-polling", Severity.ERROR, rank=20)
 IRQ_PRIORITY = Rule("K13-irq-priority", Severity.ERROR, rank=20)
 
@@ -101,7 +101,11 @@ def _runtime_init(project: Project, sources: Sources, program: Program) -> Itera
     ends = list(program.calls(names.RUNTIME_DEINIT))
     for step in plain:
         loops = {frame.at for frame in step.loops}
-        with_run = [u for u in uses if loops & {frame.at for frame in u.loops}]
+        with_run = [
+            u
+            for u in uses
+            if loops & {frame.at for frame in u.loops} and not _stays(program, step, u)
+        ]
         undone = not any(loops & {frame.at for frame in end.loops} for end in ends)
         if loops and with_run and undone and not _once(step):
             yield INIT_IN_LOOP.at(step.at(), with_run[0].at())
@@ -110,6 +114,30 @@ def _runtime_init(project: Project, sources: Sources, program: Program) -> Itera
         first, second = straight[0], straight[1]
         if (first.source, first.event.line) != (second.source, second.event.line):
             yield INIT_TWICE.at(second.at(), first.at())
+
+
+_FOREVER = re.compile(r"(?:wh|do) [( ]*(?:1U?|true)[ )]*|fo(?: [( ]*(?:1U?|true)?[ )]*)?")
+
+
+def _stays(program: Program, init: Step, run: Step) -> bool:
+    """Whether a run lies in an endless loop that an initialisation is in front of."""
+    own = set(init.loops)
+    return any(
+        loop not in own
+        and _FOREVER.fullmatch(loop.condition.strip())
+        and not any(_leaves(step, loop, init) for step in program.steps)
+        for loop in run.loops
+    )
+
+
+def _leaves(step: Step, loop: Frame, init: Step) -> bool:
+    """Whether an event ends a loop of the function that an initialisation is in."""
+    if loop not in step.frames or step.function is not init.function:
+        return False
+    if step.event.kind == "break":
+        around = [frame for frame in step.frames if frame.kind in ("loop", "case")]
+        return around[-1] == loop
+    return step.event.kind in ("return", "goto")
 
 
 def _optional(step: Step) -> bool:

@@ -127,7 +127,8 @@ SIGNATURES = (
     _s("K26-invoke", "invoke|allocatetensors", r"(?:invoke|allocatetensors)\b.{0,20}"
        r"(?:failed|error|returned error)", _text),
     _s("K26-zero-is-no-error", "0", r"(?:runtime|ll_aton|epoch|run\w*|npu).{0,40}"
-       r"(?:error|failed|err)\w*.{0,30}(?:code|ret\w*|value|=|:)?\s*[=:(]?\s*\b0\)?\s*$|"
+       r"(?:error|failed|err)\w*[ ,:-]*(?:(?:with|code|ret\w*|value|status|rc)\b ?){0,3}"
+       r"[=:(]?\s*\b0\)?\s*$|"
        r"(?:returned|ret|rc)\s*[=:]?\s*0\s*(?:=|->|:|,|\()?\s*(?:error|fail)", _nothing,
        r"errors?\s*[=:]\s*0\s*$|\b0 errors?\b|no error|success|\bok\b|fail(?:ed|ures?)\s*[=:]\s*0"),
     _s("K26-alignment-code", "40070|wrong_align", r"0x0*(40070)\b|(WRONG_ALIGN\w*)",

@@ -450,7 +450,7 @@ def _same_tree(a: str, b: str) -> bool:
     return a.rpartition("/")[0].split("/")[:2] == b.rpartition("/")[0].split("/")[:2]
 
 
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
 
 
 def _without_comments(project: Project, source: Source) -> str:

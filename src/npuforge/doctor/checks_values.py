@@ -18,16 +18,16 @@ from npuforge.doctor.sources import VENDOR, Sources, sources_of
 from npuforge.vocab import Severity
 
 GUARD = Rule("K14-guard", Severity.ERROR, cases=("G01",), rank=5)
-REGISTER = Rule("K14-register-r9", Severity.ERROR, Confidence.MEDIUM, cases=("A49",), rank=10)
-NAMES = Rule("K14-same-name", Severity.ERROR, Confidence.MEDIUM, cases=("I14",), rank=10)
+REGISTER = Rule("K14-register-r9", Severity.WARNING, Confidence.MEDIUM, cases=("A49",), rank=10)
+NAMES = Rule("K14-same-name", Severity.WARNING, Confidence.MEDIUM, cases=("I14",), rank=10)
 DUMMY = Rule("K16-dummy-cycles", Severity.WARNING, Confidence.MEDIUM, cases=("C33",), rank=10)
 LITERAL = Rule("K17-literal-scale", Severity.WARNING, cases=("D32",), rank=20)
-OTHER_SCALE = Rule("K17-scale-differs", Severity.ERROR, Confidence.MEDIUM, cases=("D02",), rank=8)
+OTHER_SCALE = Rule("K17-scale-differs", Severity.WARNING, Confidence.MEDIUM, cases=("D02",), rank=8)
 BY_ORDER = Rule("K17-by-order", Severity.WARNING, Confidence.MEDIUM, cases=("D34",), rank=25)
 SHARED = Rule("K17-shared-scale", Severity.WARNING, Confidence.MEDIUM, cases=("D01",), rank=15)
-FRAME_SIZE = Rule("K18-frame-size", Severity.ERROR, Confidence.MEDIUM, cases=("C24",), rank=8)
+FRAME_SIZE = Rule("K18-frame-size", Severity.WARNING, Confidence.MEDIUM, cases=("C24",), rank=8)
 FLOAT_INPUT = Rule("K18-bytes-into-float", Severity.ERROR, cases=("D27",), rank=8)
-LAYOUT = Rule("K18-layout-fixed", Severity.ERROR, Confidence.MEDIUM, cases=("D14",), rank=10)
+LAYOUT = Rule("K18-layout-fixed", Severity.WARNING, Confidence.MEDIUM, cases=("D14",), rank=10)
 
 
 # -- K14

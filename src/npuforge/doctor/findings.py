@@ -42,6 +42,7 @@ class Evidence:
         token: the quoted text: one line, bounded.
         address: memory address, or ``None``.
         note: why this place matters, or "".
+        via: calls through which a program comes to this place, as files and lines.
     """
 
     file: str
@@ -49,6 +50,7 @@ class Evidence:
     token: str = ""
     address: int | None = None
     note: str = ""
+    via: tuple[tuple[str, int], ...] = field(default=(), compare=False, repr=False)
 
     @property
     def place(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from npuforge.artefacts.fault_registers import FaultDump, read_faults
-from npuforge.artefacts.log_text import Line, LogText, read_log
+from npuforge.artefacts.log_text import FEWEST, Line, LogText, read_log
 from npuforge.artefacts.npu_driver_log import DriverLog, read_driver_log
 from npuforge.artefacts.recognise import LOG_NAME, Kind
 from npuforge.artefacts.run_records import RunRecord, records_of_log, records_of_table
@@ -76,6 +76,10 @@ def logs_of(project: Project) -> tuple[LogFile, ...]:
 
 ALL_AT_FULL = 4 << 20
 """Bytes of logs in a project up to which each is read with full effort."""
+LINES_OF_ALL = 12_000
+"""Lines with a literal that are looked at in all logs of a project with more bytes than that."""
+LINES_OF_ONE = 20
+"""The same in each of them, however many they are."""
 
 
 def _candidates(project: Project) -> Iterator[Artefact]:
@@ -98,11 +102,12 @@ def _surely(item: Artefact) -> bool:
 def _read(project: Project) -> Iterator[LogFile]:
     items = list(_candidates(project))
     total = sum(item.size for item in items)
+    fewest = min(FEWEST, max(LINES_OF_ONE, LINES_OF_ALL // max(len(items), 1)))
     for item in items:
         sure = _surely(item)
         table = item.path.name.lower().endswith(_TABLES)
         try:
-            text = read_log(item.path, 1.0 if total <= ALL_AT_FULL else item.size / total)
+            text = read_log(item.path, 1.0 if total <= ALL_AT_FULL else item.size / total, fewest)
         except OSError:
             continue
         if text.binary or not text.text:
@@ -126,7 +131,9 @@ def _read(project: Project) -> Iterator[LogFile]:
             yield log
 
 
-_POINT = re.compile(r"^\s*(?:[-*•▪▸→✅❌]|\d+[.)])\s+\S|^\s*[═─━=#_*-]{8,}\s*$", re.MULTILINE)
+_POINT = re.compile(
+    r"^[ \t]*+(?:(?:[-*•▪▸→✅❌]|\d{1,9}[.)])[ \t]++\S|[═─━=#_*-]{8,}+[ \t]*+$)", re.MULTILINE
+)
 
 
 def _document(text: LogText) -> bool:
@@ -146,5 +153,6 @@ def _speaks(log: LogFile) -> bool:
         log.text.line(message.line).text.lstrip().startswith((message.kind, "Run failed"))
         for message in tool.messages[:20]
     )
-    named = LOG_NAME.search(log.artefact.path.name.lower()) is not None
+    name = log.artefact.path.name.lower()
+    named = name.endswith((".txt", ".log", *_TABLES)) and LOG_NAME.search(name) is not None
     return bool(structured or dumped or timed or staged or begun or named)

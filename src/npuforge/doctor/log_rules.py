@@ -19,7 +19,7 @@ _ROWS: tuple[tuple[str, Severity, Confidence, int, str], ...] = (
     ("K26-dynamic-batch", _ERROR, _HIGH, 30, "E01"),
     ("K26-rank", _ERROR, _HIGH, 30, "E02"),
     ("K26-ir-version", _ERROR, _HIGH, 30, "E03"),
-    ("K26-gemm-bias", _ERROR, _MEDIUM, 30, "E04"),
+    ("K26-gemm-bias", _WARNING, _MEDIUM, 30, "E04"),
     ("K26-shapes", _ERROR, _HIGH, 30, "E09"),
     ("K26-allowzero", _ERROR, _HIGH, 30, "E15"),
     ("K26-opset", _ERROR, _HIGH, 30, "E16"),

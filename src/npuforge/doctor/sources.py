@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from npuforge.artefacts.c_source import CSource, Event, Frame, Function, Macro, Variable, read_c
@@ -23,6 +23,8 @@ MAX_PARSED = 24 << 20
 MAX_FILE = 1 << 20
 """Longer files are data tables; they are searched as text only."""
 MAX_TRACE = 20_000
+MAX_STEPS = 200_000
+"""Events of all programs together; those from a start-up come first."""
 MAX_CALL_DEPTH = 14
 
 VENDOR = re.compile(
@@ -35,15 +37,37 @@ VENDOR = re.compile(
     r"(?:stai|ll_aton|ll_sw)_\w+\.[ch])(?:/|$)",
     re.IGNORECASE,
 )
-INTERESTING = re.compile(
-    r"LL_ATON|LL_Buffer|\bstai_|\bai_\w+_(?:run|init|create)|SCB_\w*Cache|[mn]cu?pu?_cache_|"
-    r"D-?cache|RCC_(?:NPU|AXISRAM|CACHEAXI|RAMCFG|XSPI|RIF|RISAF)|RAMCFG|RISAF|RIMC|RISC_|"
-    r"\bNPU\d?_|XSPI|HAL_BSEC|BSEC_|OTP|VTOR|ethosu|pp_params|postprocess|xTaskCreate|"
-    r"tx_thread_create|osThread|NVIC_EnableIRQ|SRAMSD|CameraPipeline|_sbrk|DWT|\bint main\b|"
-    r"HardFault_Handler|\bapp_main\b|EXTMEM|zero_?point|0x3[4][0-9A-Fa-f]{6}|0x[79][0-9A-Fa-f]{7}|inference|"
-    r"network|HAL_IncTick|float16|configLIBRARY_MAX|tx_byte_pool|NN_\w*(?:WIDTH|HEIGHT)|&\s*_end\b",
-    re.IGNORECASE,
+_WORDS_OF_INTEREST = (
+    "ll_aton", "ll_buffer", "stai_", "ramcfg", "risaf", "rimc", "risc_", "xspi", "bsec_",
+    "otp", "vtor", "ethosu", "pp_params", "postprocess", "xtaskcreate", "tx_thread_create",
+    "osthread", "nvic_enableirq", "sramsd", "camerapipeline", "_sbrk", "dwt", "hardfault_handler",
+    "app_main", "extmem", "inference", "network", "hal_inctick", "float16", "configlibrary_max",
+    "tx_byte_pool", "zeropoint", "zero_point", "dcache", "d-cache",
+)  # fmt: skip
+_PATTERNS_OF_INTEREST = tuple(
+    (gate, re.compile(pattern))
+    for gate, pattern in (
+        ("ai_", r"\bai_\w{1,80}?_(?:run|init|create)"),
+        ("cache", r"scb_\w{0,40}cache|[mn][cp]u_cache_"),
+        ("rcc_", r"rcc_(?:npu|axisram|cacheaxi|ramcfg|xspi|rif|risaf)"),
+        ("npu", r"\bnpu\d?_"),
+        ("int main", r"\bint main\b"),
+        ("0x", r"0x(?:34[0-9a-f]{6}|[79][0-9a-f]{7})"),
+        ("nn_", r"nn_\w{0,60}(?:width|height)"),
+        ("_end", r"&\s*_end\b"),
+    )
 )
+"""A literal without which the pattern cannot match, and the pattern, both for lower case."""
+
+
+def interesting(text: str) -> bool:
+    """Whether a C file says anything that a check looks at."""
+    low = text.lower()
+    return any(word in low for word in _WORDS_OF_INTEREST) or any(
+        gate in low and pattern.search(low) is not None for gate, pattern in _PATTERNS_OF_INTEREST
+    )
+
+
 PRIMITIVE = re.compile(
     r"LL_ATON\w*|LL_Buffer\w*|stai_\w+|SCB_\w*Cache\w*|[mn][cp]u_cache\w*|\w*D[Cc]ache\w*|"
     r"__HAL_RCC_\w+|HAL_RAMCFG\w*|HAL_RIF\w*|BSP_XSPI\w*|HAL_XSPI\w*|EXTMEM\w*|MX\d+\w*Map\w*|"
@@ -108,7 +132,11 @@ class Step:
 
     def at(self, note: str = "") -> Evidence:
         """Evidence for this step."""
-        return self.source.at(self.event.line, self.event.text, note)
+        via, outer = [], self.outer
+        while outer is not None:
+            via.append((outer.source.artefact.name, outer.event.line))
+            outer = outer.outer
+        return replace(self.source.at(self.event.line, self.event.text, note), via=tuple(via))
 
 
 @dataclass(frozen=True)
@@ -137,7 +165,7 @@ class Sources:
             if item.size > MAX_FILE or item.size > budget:
                 continue
             text = project.text(item)
-            if INTERESTING.search(text):
+            if interesting(text):
                 budget -= item.size
                 self.files.append(Source(item, read_c(text)))
         self._rest(project, budget)
@@ -304,8 +332,10 @@ def _programs(sources: Sources) -> Iterator[Program]:
         pair for name in ENTRIES for pair in sources.functions.get(name, ()) if pair[1].events
     ]
     reached: set[tuple[str, int]] = set()
+    left = MAX_STEPS
     for source, function in entries:
-        steps = _Tracer(sources).run(source, function)
+        steps = _Tracer(sources, min(MAX_TRACE, left)).run(source, function)
+        left -= len(steps)
         reached |= {(s.source.artefact.name, s.function.line) for s in steps}
         yield Program(source, function, steps)
     called = {event.name for _, _, event in sources.all_events() if event.kind == "call"} | {
@@ -316,7 +346,8 @@ def _programs(sources: Sources) -> Iterator[Program]:
             place = (source.artefact.name, function.line)
             if place in reached or function.name in called or function.name in ENTRIES:
                 continue
-            steps = _Tracer(sources).run(source, function)
+            steps = _Tracer(sources, min(MAX_TRACE, left)).run(source, function)
+            left -= len(steps)
             yield Program(source, function, steps)
 
 
@@ -331,8 +362,8 @@ def _words(text: str) -> list[str]:
 
 
 class _Tracer:
-    def __init__(self, sources: Sources) -> None:
-        self.sources = sources
+    def __init__(self, sources: Sources, limit: int) -> None:
+        self.sources, self.limit = sources, limit
         self.steps: list[Step] = []
         self.tasks: list[tuple[Source, Function]] = []
         self.instances = 0
@@ -357,7 +388,7 @@ class _Tracer:
         base = self.instances << 32
         inner: dict[tuple[Frame, ...], tuple[Frame, ...]] = {}
         for event in function.events:
-            if len(self.steps) >= MAX_TRACE:
+            if len(self.steps) >= self.limit:
                 return
             if event.frames not in inner:
                 inner[event.frames] = frames + tuple(

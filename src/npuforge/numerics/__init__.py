@@ -18,6 +18,7 @@ from npuforge.numerics.program import (
     PlacedStep,
     build_program,
     kernel_table,
+    kernel_threads,
     kernel_variant,
     param_words,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "check_input",
     "first_fit",
     "kernel_table",
+    "kernel_threads",
     "kernel_variant",
     "nearest_index",
     "param_words",

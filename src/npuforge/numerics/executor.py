@@ -55,13 +55,21 @@ class Executor:
         graph: verified.
         capture: whether every tensor must be readable after a run.
         variant: kernel variant, see `kernel_variant`.
+        threads: threads that share large steps, see `kernel_threads`.
 
     Raises:
         UnsupportedError: a node has no kernel.
-        UsageError: this machine has no such variant.
+        UsageError: this machine has no such variant, or the number of threads is none.
     """
 
-    def __init__(self, graph: Graph, *, capture: bool = False, variant: str | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        capture: bool = False,
+        variant: str | None = None,
+        threads: int | None = None,
+    ) -> None:
         self.graph = graph
         self._roots = storage_roots(graph)
         self._bound = [
@@ -71,7 +79,7 @@ class Executor:
         ]
         self._offsets, self.arena_bytes = self._place(keep_all=capture)
         self._captured = capture
-        self._program, self._steps = self._build(variant)
+        self._program, self._steps = self._build(variant, threads)
         self._arena = self._program.space(1)
         self.reset()
 
@@ -97,14 +105,17 @@ class Executor:
         spans += [(i, i, nbytes, _scratch_name(i)) for i, nbytes in scratch.items()]
         return first_fit(spans)
 
-    def _build(self, variant: str | None) -> tuple[_native.Program, list[PlacedStep]]:
+    def _build(
+        self, variant: str | None, threads: int | None
+    ) -> tuple[_native.Program, list[PlacedStep]]:
         pool = ConstantPool()
         steps = []
         for bound in self._bound:
             for call in bound.calls:
                 operands = tuple(self._operand(arg, pool, bound.index) for arg in call.args)
                 steps.append(PlacedStep(call.kernel, bound.index, operands, call.params))
-        return build_program(steps, pool.image(), [self.arena_bytes], variant), steps
+        program = build_program(steps, pool.image(), [self.arena_bytes], variant, threads)
+        return program, steps
 
     def _operand(self, arg: Arg, pool: ConstantPool, node: int) -> PlacedOperand:
         if isinstance(arg, ConstArg):
@@ -118,6 +129,11 @@ class Executor:
     def kernel_variants(self) -> dict[str, int]:
         """How many kernel calls each variant runs, by name."""
         return dict(Counter(self._program.variants))
+
+    @property
+    def shared_steps(self) -> int:
+        """How many kernel calls the threads share."""
+        return self._program.divided
 
     def reset(self) -> None:
         """Give the state variables the values they have before the first inference."""

@@ -23,6 +23,7 @@ from npuforge.numerics.call import View
 CONST_SPACE = 0
 CONST_ALIGN = 16
 """Alignment of each constant in the weights image, in bytes."""
+MAX_THREADS = 256
 
 
 @dataclass(frozen=True)
@@ -122,11 +123,26 @@ def kernel_variant(name: str | None = None) -> str:
     return wanted
 
 
+def kernel_threads(count: int | None = None) -> int:
+    """The threads that share large steps: `count`, else NPUFORGE_THREADS, else 1.
+
+    Their number never changes a result, only its time.
+
+    Raises:
+        UsageError: not a whole number from 1 to `MAX_THREADS`.
+    """
+    wanted = os.environ.get("NPUFORGE_THREADS") or "1" if count is None else str(count)
+    if not wanted.isdecimal() or not 1 <= int(wanted) <= MAX_THREADS:
+        raise UsageError("NUM-023", count=wanted, most=MAX_THREADS)
+    return int(wanted)
+
+
 def build_program(
     steps: Sequence[PlacedStep],
     constants: npt.NDArray[np.uint8],
     space_bytes: Sequence[int],
     variant: str | None = None,
+    threads: int | None = None,
 ) -> _native.Program:
     """The host program of a step table.
 
@@ -135,9 +151,10 @@ def build_program(
         constants: contents of space 0.
         space_bytes: sizes of spaces 1, 2, ...
         variant: kernel variant; None takes that of the environment, see `kernel_variant`.
+        threads: see `kernel_threads`.
 
     Raises:
-        UsageError: this machine has no such variant.
+        UsageError: this machine has no such variant, or the number of threads is none.
     """
     table = kernel_table()
     operand_start, param_start = [0], [0]
@@ -158,4 +175,5 @@ def build_program(
         constants=constants,
         space_bytes=list(space_bytes),
         variant=kernel_variant(variant),
+        threads=kernel_threads(threads),
     )

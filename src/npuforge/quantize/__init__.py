@@ -2,28 +2,46 @@
 
 from npuforge.quantize.build import Quantized, Tuning, quantize_graph
 from npuforge.quantize.calibrate import Calibration, calibrate
+from npuforge.quantize.diagnose import Cause, Diagnosis
 from npuforge.quantize.engines import EngineName
 from npuforge.quantize.measure import Fidelity, Measurement, measure
 from npuforge.quantize.prepare import prepared
+from npuforge.quantize.price import Price, Pricing
 from npuforge.quantize.ranges import Range, RangeMethod
 from npuforge.quantize.scheme import EndType, Granularity, Precision, Scheme, ZeroPoints
+from npuforge.quantize.score import Quality, Reference, Score
+from npuforge.quantize.search import Bounds, Search, Step, Trial, search
+from npuforge.quantize.sensitivity import Grouping, Sensitivity, sensitivities
 from npuforge.quantize.session import Session, quantize
 from npuforge.quantize.tune import Remedies
 
 __all__ = [
+    "Bounds",
     "Calibration",
+    "Cause",
+    "Diagnosis",
     "EndType",
     "EngineName",
     "Fidelity",
     "Granularity",
+    "Grouping",
     "Measurement",
     "Precision",
+    "Price",
+    "Pricing",
+    "Quality",
     "Quantized",
     "Range",
     "RangeMethod",
+    "Reference",
     "Remedies",
     "Scheme",
+    "Score",
+    "Search",
+    "Sensitivity",
     "Session",
+    "Step",
+    "Trial",
     "Tuning",
     "ZeroPoints",
     "calibrate",
@@ -31,4 +49,6 @@ __all__ = [
     "prepared",
     "quantize",
     "quantize_graph",
+    "search",
+    "sensitivities",
 ]

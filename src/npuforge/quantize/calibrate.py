@@ -18,6 +18,7 @@ from npuforge.graph import Array, Graph, is_view
 from npuforge.quantize.engines import EngineName, float_engine, wanted_tensors
 from npuforge.quantize.observe import Histogram, Observer
 from npuforge.quantize.ranges import Range, RangeMethod, choose_range
+from npuforge.quantize.saturate import cut
 from npuforge.quantize.scheme import Scheme
 from npuforge.tasks import Dataset
 
@@ -43,14 +44,17 @@ class Calibration:
     def ranges(self, graph: Graph, scheme: Scheme) -> dict[str, Range]:
         """The range of every activation of the graph, views included.
 
+        Every method but min-max leaves out what no reader tells apart (`saturate.told_apart`).
+
         Args:
             graph: the prepared graph that was observed.
             scheme: its method, and other methods of single tensors.
         """
-        found = {
-            name: choose_range(observer, scheme.methods.get(name, scheme.method), scheme.percentile)
-            for name, observer in self.observers.items()
-        }
+        found = {}
+        for name, observer in self.observers.items():
+            method = scheme.methods.get(name, scheme.method)
+            span = choose_range(observer, method, scheme.percentile)
+            found[name] = span if method is RangeMethod.MINMAX else cut(graph, name, span)
         for node in graph.nodes:
             if is_view(node) and node.inputs[0] in found:
                 found[node.outputs[0]] = found[str(node.inputs[0])]

@@ -131,9 +131,12 @@ def run_summary(
             "within_one": sum(0 < entry.largest <= 1 for entry in entries),
             "beyond_one": sum(entry.largest > 1 for entry in entries),
             "explained": comparison.explained,
+            "outside_bound": len(comparison.outside),
+            "ambiguous": sum(entry.candidates > 1 for entry in entries),
             "values": sum(entry.values for entry in entries),
             "differing": sum(entry.differing for entry in entries),
             "without_counterpart": list(comparison.unmatched),
+            "unchecked": list(comparison.unchecked),
             "buffers": [{**vars(entry), "causes": list(entry.causes)} for entry in entries],
         }
     return document

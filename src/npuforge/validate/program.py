@@ -1,33 +1,44 @@
 """A compiled program against the network it came from, buffer by buffer.
 
 Every epoch is fed with the reference's own tensors: after a buffer is compared it is replaced by
-the reference tensor, so that differences do not add up from layer to layer.
+the reference tensor, so that differences do not add up from layer to layer. A buffer is the tensor
+that can be computed from what its epoch read. Each value must lie within the bound that the chip's
+arithmetic has there (`numerics.neural_art.enclosure`), derived from the network alone. Where the
+tensors behind a buffer are not known, the nearest one of its shape is compared and no bound is
+claimed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npuforge.accelerators.neural_art.lowering import default_choices
+from npuforge.aton.choices import compiled_choices
 from npuforge.aton.compiled import Buffer, Compiled
 from npuforge.aton.execute import ProgramRun, memory_for, run_program
 from npuforge.aton.program import Epoch
-from npuforge.aton.registers import kind_of
-from npuforge.aton.streams import Memory, read_stream
-from npuforge.errors import ModelError, UsageError
-from npuforge.graph import NUMPY_TYPES, Array, Graph, Tensor
-from npuforge.numerics import Executor
+from npuforge.aton.streams import Memory
+from npuforge.errors import ModelError
+from npuforge.graph import Array, Graph
+from npuforge.numerics import Executor, storage_roots
+from npuforge.numerics.neural_art import CONTRACTS, with_neural_art
+from npuforge.numerics.neural_art.enclosure import Enclosure, Interval
+from npuforge.validate.buffers import logical, model_input, physical
+from npuforge.validate.causes import causes_of, coarse_gains
+from npuforge.validate.counterparts import Counterpart, References
+from npuforge.vocab import Contract
 
-_NEAR = 1e-5
-"""Largest relative difference of two scales that are the same number written differently."""
-_COARSE = 512
-"""Multipliers below this are rounded by more than a thousandth: a quarter step of 255."""
+_MERGED_FROM = (1, 1, 2)
+"""First compiler version taken to merge the requantisation stages: 1.1.3 does, 1.1.1 not."""
 _PLAUSIBLE = 8.0
-"""Mean difference in steps above which a counterpart is not put in place of the buffer."""
+"""Mean difference in steps above which a tensor only of the right shape is no counterpart."""
+_TOLERANCE = 1e-6
+"""For scales that program and network write with different digits."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +52,17 @@ class BufferComparison:
         values: numbers compared.
         differing: how many differ.
         largest: largest difference in quantisation steps (floats: absolute).
+        bound: the largest difference from the reference that the arithmetic allows anywhere in this
+            buffer on these inputs; None where an operator has no bound.
+        outside: values beyond the bound at their own place.
         saturated: values of 16 or 24 bit that met their limit on the way, in this epoch.
         causes: what else in the epoch rounds more than once: ``fused`` (two layers in one epoch,
             the tensor between them never in memory), ``passes`` (16-bit partial sums), ``table``
             (function table), ``gain`` (a per-channel multiplier of few bits, stored below 512),
             ``cpu`` (CPU kernel by its real-valued definition); also those of the epochs that wrote
             its inputs where these have no counterpart.
-        candidates: tensors of the same size, shape, scale and zero point.
+        candidates: different tensors that can be computed from what the epoch read and that fit the
+            buffer; more than one means that the nearest was taken.
     """
 
     buffer: str
@@ -56,9 +71,21 @@ class BufferComparison:
     values: int
     differing: int
     largest: float
+    bound: float | None
+    outside: int
     saturated: int
     causes: tuple[str, ...]
     candidates: int
+
+    @property
+    def unexplained(self) -> bool:
+        """More than a step off, nothing saturated, and no cause in the epoch."""
+        return self.largest > 1 and not self.saturated and not self.causes
+
+    @property
+    def proved(self) -> bool:
+        """Whether every value is where the arithmetic of this very tensor must put it."""
+        return self.bound is not None and not self.outside and self.candidates == 1
 
 
 @dataclass(frozen=True)
@@ -69,163 +96,25 @@ class ProgramComparison:
         buffers: compared ones.
         unmatched: buffers whose tensor does not exist in the network (16-bit sums, copies): checked
             only through the buffers computed from them.
+        unchecked: those of them that no compared buffer was computed from: nothing is known.
         run: the run itself.
     """
 
     buffers: tuple[BufferComparison, ...]
     unmatched: tuple[str, ...]
+    unchecked: tuple[str, ...]
     run: ProgramRun
 
     @property
+    def outside(self) -> tuple[BufferComparison, ...]:
+        """Buffers beyond their bound; without one, beyond a step and without a stated cause."""
+        return tuple(b for b in self.buffers if b.outside or (b.bound is None and b.unexplained))
+
+    @property
     def explained(self) -> bool:
-        """Whether every difference above one step has a stated cause."""
-        return all(b.largest <= 1 or b.saturated or b.causes for b in self.buffers)
-
-
-def _groups(buffer: Buffer) -> tuple[int, int, int, int] | None:
-    """(groups, height, width, channels of a group) of a buffer in channel groups.
-
-    The group is ``batch`` where that divides the channels: the shape in memory may state another.
-    """
-    shape = buffer.memory_shape
-    if buffer.channel != "Mixed" or len(shape) != 5 or shape[0] != 1:
-        return None
-    channels = shape[1] * shape[4]
-    batch = buffer.batch if buffer.batch and channels % buffer.batch == 0 else shape[4]
-    return channels // batch, shape[2], shape[3], batch
-
-
-def logical(buffer: Buffer, data: bytes) -> NDArray[np.generic] | None:
-    """Values of a buffer as (height, width, channels) or as they lie; None when sizes differ."""
-    kinds = {8: "u1" if buffer.unsigned else "i1", 16: "<i2", 32: "<f4" if buffer.real else "<i4"}
-    if buffer.bits not in kinds:
-        return None
-    shape = buffer.memory_shape
-    values = np.frombuffer(data, kinds[buffer.bits])
-    if not shape or int(np.prod(shape)) != values.size:
-        return None
-    if groups := _groups(buffer):
-        return values.reshape(groups).transpose(1, 2, 0, 3).reshape(*groups[1:3], -1)
-    return values.reshape(shape)
-
-
-def physical(buffer: Buffer, values: NDArray[np.generic]) -> bytes:
-    """Inverse of `logical`."""
-    if groups := _groups(buffer):
-        count, rows, columns, batch = groups
-        values = values.reshape(rows, columns, count, batch).transpose(2, 0, 1, 3)
-    return np.ascontiguousarray(values).tobytes()
-
-
-def _sides(shape: tuple[int, ...]) -> list[int]:
-    return sorted(n for n in shape if n != 1)
-
-
-@dataclass(frozen=True)
-class _Counterpart:
-    """A tensor of the reference and its values in the order of the buffer."""
-
-    name: str
-    steps: NDArray[np.float64]
-
-
-class _References:
-    """Reference tensors, found by size, shape, scale and zero point."""
-
-    def __init__(self, graph: Graph, tensors: Mapping[str, Array]) -> None:
-        self.by_size: dict[int, list[tuple[Tensor, Array]]] = {}
-        for name, values in tensors.items():
-            self.by_size.setdefault(values.size, []).append((graph.tensor(name), values))
-
-    def candidates(self, buffer: Buffer, shape: tuple[int, ...]) -> list[_Counterpart]:
-        found = []
-        count = int(np.prod(shape))
-        for tensor, values in self.by_size.get(count, ()):
-            if not _alike(buffer, tensor) or _sides(tensor.shape) != _sides(shape):
-                continue
-            zero = 0.0
-            if not buffer.real and tensor.quantization is not None:
-                zero = float(tensor.quantization.zero_point[0])
-            for view in _orders(values, shape):
-                found.append(_Counterpart(tensor.name, view.astype(np.float64) - zero))
-        return found
-
-
-def _alike(buffer: Buffer, tensor: Tensor) -> bool:
-    if buffer.real:
-        return tensor.dtype.is_float
-    held = tensor.quantization
-    if held is None or held.scale.size != 1 or len(buffer.scales) != 1 or buffer.bits != 8:
-        return False
-    scale = float(held.scale[0])
-    zero, offset = int(held.zero_point[0]), buffer.offsets[0] if buffer.offsets else 0
-    return abs(scale - buffer.scales[0]) <= _NEAR * scale and (offset - zero) % 128 == 0
-
-
-def _orders(values: Array, shape: tuple[int, ...]) -> list[Array]:
-    """A tensor in the order of the buffer; also with channels moved when shapes say so."""
-    if values.ndim != 4:
-        return [values.reshape(shape)]
-    core = tuple(n for n in shape if n != 1)
-    found: list[Array] = []
-    for order in ((0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2)):
-        view = values.transpose(order)
-        if tuple(n for n in view.shape if n != 1) == core:
-            flat = np.ascontiguousarray(view).reshape(shape)
-            if not any(np.array_equal(flat, other) for other in found):
-                found.append(flat)
-    return found
-
-
-def _causes(epoch: Epoch | None) -> tuple[str, ...]:
-    """Why an epoch may differ by more than one step without saturating."""
-    if epoch is None:
-        return ("cpu",)
-    found = []
-    for (page, port), route in epoch.routes.items():
-        unit = epoch.units.get(page)
-        if unit is None or kind_of(page) != "CONVACC":
-            continue
-        if port == 0 and route.source is not None and kind_of(route.source) != "STRENG":
-            found.append("fused")
-        if port == 2 and not unit["CTRL.NOSUM"] and unit["CTRL.AFILTMODE"] == 3:
-            found.append("passes")
-    if any(
-        kind_of(page) == "ARITH" and u["CTRL.DUALIN"] and u["INSHIFTER.FBYTESX"] == 1
-        for page, u in epoch.units.items()
-    ) and any(kind_of(page) == "CONVACC" for page in epoch.units):
-        found.append("fused")
-    if any(kind_of(page) == "ACTIV" and u["CTRL.TYPE"] == 3 for page, u in epoch.units.items()):
-        found.append("table")
-    return tuple(dict.fromkeys(found))
-
-
-def _gains(epoch: Epoch | None, constants: Memory) -> tuple[str, ...]:
-    """``gain`` when a per-channel multiplier, in coefficients or streamed, has few bits."""
-    for unit in epoch.units.values() if epoch is not None else ():
-        if epoch is None or kind_of(unit.page) != "ARITH" or unit["CTRL.OBYTES"] != 2:
-            continue
-        factors = np.zeros(0, np.int32)
-        if unit["CTRL.OP"] == 0 and unit["CTRL.COEFFA"] and not unit["CTRL.DUALIN"]:
-            held = unit.table.reshape(-1, 3)[: max(unit.coefficients, default=-1) + 1, 0]
-            factors = held.astype(np.int16).astype(np.int32)
-        elif unit["CTRL.OP"] == 7:
-            factors = _streamed(epoch, unit.page, constants)
-        factors = np.abs(factors[factors != 0])
-        if factors.size and int(factors.min()) < _COARSE:
-            return ("gain",)
-    return ()
-
-
-def _streamed(epoch: Epoch, page: int, constants: Memory) -> NDArray[np.int32]:
-    """The constants an engine brings to an ARITH's second port; empty when they are none."""
-    source = epoch.source(page, 1)
-    if source is None or kind_of(source.page) != "STRENG":
-        return np.zeros(0, np.int32)
-    low, high = source.pattern.low, source.pattern.high
-    if not constants.holds(low, high) or constants.first_unwritten(low, high - low) is not None:
-        return np.zeros(0, np.int32)
-    return read_stream(constants, epoch.number, source).values.reshape(-1)
+        """Whether every compared buffer lies within its bound, and every output was checked."""
+        results = self.run.outputs.keys() & set(self.unchecked)
+        return bool(self.buffers) and not self.outside and not results
 
 
 def _covered(epoch: Epoch | None, buffer: Buffer) -> bool:
@@ -240,83 +129,213 @@ def _covered(epoch: Epoch | None, buffer: Buffer) -> bool:
     return at >= buffer.end
 
 
+@dataclass(frozen=True)
+class _Behind:
+    """What an epoch computes from, down to tensors that were put in place.
+
+    Attributes:
+        causes: of rounding more than once.
+        numbers: of the epochs since then.
+        known: tensors it read.
+        names: of the buffers between that have no counterpart.
+    """
+
+    causes: tuple[str, ...] = ()
+    numbers: tuple[int, ...] = ()
+    known: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def joined(self, others: Iterable[_Behind]) -> _Behind:
+        """Everything of all, each once."""
+        every = (self, *others)
+        causes = tuple(dict.fromkeys(c for b in every for c in b.causes))
+        numbers = tuple(dict.fromkeys(n for b in every for n in b.numbers))
+        known = tuple(dict.fromkeys(k for b in every for k in b.known))
+        names = tuple(dict.fromkeys(n for b in every for n in b.names))
+        return _Behind(causes, numbers, known, names)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """A counterpart that can be computed from what was read, with what the chip may store."""
+
+    item: Counterpart
+    gap: NDArray[np.float64]
+    interval: Interval | None
+
+
 class _Session:
     """A comparison while the program runs."""
 
-    def __init__(self, network: Compiled, references: _References) -> None:
-        self.network, self.references = network, references
+    def __init__(
+        self,
+        network: Compiled,
+        graph: Graph,
+        tensors: Mapping[str, Array],
+        enclosure: Enclosure,
+        layers: Mapping[str, int],
+    ) -> None:
+        self.network, self.tensors, self.enclosure = network, tensors, enclosure
+        self.layers = layers
+        self.references = References(graph, tensors)
+        self.roots = storage_roots(graph)
         self.epochs = {e.number: e for step in network.steps for e in step.epochs}
         self.work = {step.number: step.work for step in network.steps if step.work}
+        self.left = Counter({number: len(work) for number, work in self.work.items()})
         self.found: list[tuple[BufferComparison, tuple[int, ...]]] = []
         self.unmatched: list[str] = []
-        self.open: list[tuple[Buffer, tuple[str, ...], tuple[int, ...]]] = []
+        self.checked: set[str] = set()
+        self.open: list[tuple[Buffer, _Behind]] = []
+        self.placed: list[tuple[Buffer, tuple[str, ...]]] = [
+            (buffer, self.same((name,)))
+            for buffer, name in zip(network.inputs, graph.inputs, strict=False)
+        ]
         self.seen: set[tuple[str, int]] = set()
         self.constants = memory_for(network)
 
     def after(self, number: int, memory: Memory) -> None:
         """Compare what an epoch wrote; put the reference in its place."""
+        if number in self.left:
+            self.left[number] -= 1
+            if self.left[number]:
+                return  # the step has more operators to run
         epoch = self.epochs.get(number)
-        causes, numbers = self.behind(number)
-        for buffer in self.network.written_in(number):
-            place = (buffer.name, buffer.address)
-            if not buffer.size or place in self.seen or buffer.name.startswith("SCRATCH"):
-                continue
-            self.open = [
-                entry
-                for entry in self.open
-                if not (entry[0].address < buffer.end and buffer.address < entry[0].end)
-            ]
-            if _covered(epoch, buffer):
-                self.seen.add(place)
-                self.compare(buffer, causes, numbers, memory)
+        behind = self.behind(number)
+        fresh = [
+            b
+            for b in self.network.written_in(number)
+            if b.size and not b.name.startswith("SCRATCH") and (b.name, b.address) not in self.seen
+        ]
+        spans = [(u.pattern.low, u.pattern.high + 1) for u in epoch.writers] if epoch else []
+        spans += [(b.address, b.end) for b in fresh]
+        self.placed = [entry for entry in self.placed if not _meets(entry[0], spans)]
+        for buffer in fresh:
+            spans = [(buffer.address, buffer.end)]
+            if not _covered(epoch, buffer):
+                # the rest of it is older: what that was computed from counts too
+                behind = behind.joined(b for other, b in self.open if _meets(other, spans))
+            self.open = [entry for entry in self.open if not _meets(entry[0], spans)]
+            self.seen.add((buffer.name, buffer.address))
+            self.compare(buffer, behind, memory)
 
-    def behind(self, number: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
-        """Causes of an epoch and of the uncompared ones it reads from; their numbers."""
+    def behind(self, number: int) -> _Behind:
+        """What an epoch computes from: its own causes, and those of uncompared ones before it."""
         epoch = self.epochs.get(number)
-        causes, numbers = [*_causes(epoch), *_gains(epoch, self.constants)], [number]
+        causes = (*causes_of(epoch), *coarse_gains(epoch, self.constants))
         spans = [(u.pattern.low, u.pattern.high + 1) for u in epoch.readers] if epoch else []
         for work in self.work.get(number, ()):
             spans += [(o.address, o.address + max(1, o.count)) for o in work.operands.values()]
             spans += [(b.address, b.end) for b in work.inputs]
-        for buffer, held, before in self.open:
-            if any(low < buffer.end and buffer.address < high for low, high in spans):
-                causes += held
-                numbers += before
-        return tuple(dict.fromkeys(causes)), tuple(dict.fromkeys(numbers))
+        known = tuple(n for buffer, names in self.placed if _meets(buffer, spans) for n in names)
+        own = _Behind(causes, (number,), known)
+        return own.joined(behind for buffer, behind in self.open if _meets(buffer, spans))
 
-    def compare(
-        self, buffer: Buffer, causes: tuple[str, ...], numbers: tuple[int, ...], memory: Memory
-    ) -> None:
-        if not memory.holds(buffer.address, buffer.end - 1):
-            return
-        values = logical(buffer, memory.peek(buffer.address, buffer.size))
+    def same(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Tensors that are the very bytes of others under another shape; these as well."""
+        held = {self.roots[name] for name in names}
+        more = (n for n in self.tensors if self.roots.get(n) in held)
+        return tuple(dict.fromkeys((*names, *more)))
+
+    def choices(
+        self, buffer: Buffer, values: NDArray[np.float64], behind: _Behind
+    ) -> list[_Choice]:
+        """Tensors that the buffer can be, nearest first."""
+        known = {name: self.tensors[name] for name in behind.known}
+        found = []
+        for item in self.references.candidates(buffer, values.shape):
+            interval: Interval | None
+            if item.name in known:
+                interval = Interval(known[item.name], known[item.name])
+            elif self.computed(item.name, frozenset(known), behind.numbers):
+                interval = self.interval(item.name, known, behind.numbers)
+            else:
+                continue
+            found.append(_Choice(item, np.abs(values - item.steps), interval))
+        if not found:
+            # what it was computed from is not known: the nearest, without a bound
+            near = (
+                _Choice(item, np.abs(values - item.steps), None)
+                for item in self.references.candidates(buffer, values.shape)
+            )
+            found = [c for c in near if buffer.real or float(c.gap.mean()) <= _PLAUSIBLE]
+        found.sort(key=lambda choice: float(choice.gap.mean()))
+        return found
+
+    def computed(self, name: str, known: frozenset[str], numbers: tuple[int, ...]) -> bool:
+        """Whether these epochs compute a tensor from the known ones, every convolution of it."""
+        if not self.enclosure.sources(name, known):
+            return False
+        between = self.enclosure.between(name, known)
+        return all(self.layers.get(node, numbers[0]) in numbers for node in between)
+
+    def interval(
+        self, name: str, known: Mapping[str, Array], numbers: tuple[int, ...]
+    ) -> Interval | None:
+        """The bound; for both values of a tensor that one of these epochs made and another read."""
+        found = self.enclosure.of(name, known)
+        made = {n for b, names in self.placed if b.epoch in numbers for n in names}
+        if found is None or not made & known.keys():
+            return found
+        fewer = {n: v for n, v in known.items() if n not in made}
+        other = self.enclosure.of(name, fewer)
+        return found if other is None else found.hull(other)
+
+    def compare(self, buffer: Buffer, behind: _Behind, memory: Memory) -> None:
+        values = None
+        if memory.holds(buffer.address, buffer.end - 1):
+            values = logical(buffer, memory.peek(buffer.address, buffer.size))
         offset = 0 if buffer.real or not buffer.offsets else buffer.offsets[0]
-        ranked = []
-        if values is not None:
-            held = values.astype(np.float64) - offset
-            for item in self.references.candidates(buffer, values.shape):
-                gap = np.abs(held - item.steps)
-                ranked.append((float(gap.mean()), item, gap))
-        ranked.sort(key=lambda entry: entry[0])
-        if values is None or not ranked or (ranked[0][0] > _PLAUSIBLE and not buffer.real):
+        held = None if values is None else values.astype(np.float64) - offset
+        choices = [] if held is None else self.choices(buffer, held, behind)
+        if values is None or held is None or not choices:
             self.unmatched.append(buffer.name)
-            self.open.append((buffer, causes, numbers))
+            self.open.append((buffer, behind.joined([_Behind(names=(buffer.name,))])))
             return
-        _, best, gap = ranked[0]
+        best = choices[0]
+        bound, outside = None, 0
+        if best.interval is not None:
+            ends = [best.item.placed(end) for end in (best.interval.low, best.interval.high)]
+            slack = _TOLERANCE * np.abs(best.item.steps) if buffer.real else 0.0
+            outside = int(np.count_nonzero((held < ends[0] - slack) | (held > ends[1] + slack)))
+            reach = np.maximum(ends[1] - best.item.steps, best.item.steps - ends[0])
+            bound = float(reach.max(initial=0.0))
+        different = [c for c in choices if not np.array_equal(c.item.steps, best.item.steps)]
+        names = {c.item.name for c in different} - {best.item.name}
         comparison = BufferComparison(
             buffer=buffer.name,
             epoch=buffer.epoch,
-            tensor=best.name,
-            values=gap.size,
-            differing=int(np.count_nonzero(gap)),
-            largest=float(gap.max(initial=0.0)),
+            tensor=best.item.name,
+            values=best.gap.size,
+            differing=int(np.count_nonzero(best.gap)),
+            largest=float(best.gap.max(initial=0.0)),
+            bound=bound,
+            outside=outside,
             saturated=0,
-            causes=causes,
-            candidates=len(ranked),
+            causes=behind.causes,
+            candidates=1 + len(names),
         )
-        self.found.append((comparison, numbers))
-        stored = (best.steps + offset).astype(values.dtype)
+        self.found.append((comparison, behind.numbers))
+        self.checked.update(behind.names)
+        stored = (best.item.steps + offset).astype(values.dtype)
         memory.load(buffer.address, physical(buffer, stored))
+        equal = (c.item.name for c in choices if np.array_equal(c.item.steps, best.item.steps))
+        self.placed.append((buffer, self.same(tuple(dict.fromkeys(equal)))))
+
+
+def _meets(buffer: Buffer, spans: Iterable[tuple[int, int]]) -> bool:
+    return any(low < buffer.end and buffer.address < high for low, high in spans)
+
+
+def _enclosure(network: Compiled, graph: Graph) -> tuple[Enclosure, dict[str, int]]:
+    """Bounds of a network as this program computes it, and the epoch of each convolution."""
+    chip = graph
+    if not any(node.contract in CONTRACTS for node in graph.nodes):
+        version = tuple(int(n) for n in network.version.split(".") if n.isdecimal())
+        merged = version >= _MERGED_FROM
+        contract = Contract.NEURAL_ART_1_1_3 if merged else Contract.NEURAL_ART
+        chip = with_neural_art(graph, contract)
+    matched = compiled_choices(chip, default_choices(chip), network)
+    return Enclosure(chip, matched.choices), {name: layer.epoch for name, layer in matched.layers}
 
 
 def compare_program(
@@ -339,7 +358,7 @@ def compare_program(
     Raises:
         ModelError: see `run_program`.
     """
-    session = _Session(network, _References(graph, tensors))
+    session = _Session(network, graph, tensors, *_enclosure(network, graph))
     run = run_program(network, inputs, memory=memory, after=session.after)
     met: dict[int, int] = {}
     for profile in run.epochs:
@@ -350,68 +369,8 @@ def compare_program(
         replace(entry, saturated=sum(met.get(number, 0) for number in numbers))
         for entry, numbers in session.found
     )
-    return ProgramComparison(buffers, tuple(session.unmatched), run)
-
-
-def input_bytes(buffer: Buffer, values: NDArray[np.generic]) -> bytes:
-    """An array as the bytes of an input buffer.
-
-    Integer arrays are stored as they are (two's complement or unsigned, whichever the buffer has);
-    real numbers are quantised with the buffer's scale and zero point. Channels-first arrays are
-    turned when only that fits the shape in memory.
-
-    Raises:
-        ModelError: ATN-014 when size or type does not fit.
-    """
-    shape = tuple(n for n in buffer.memory_shape if n != 1)
-    if values.ndim == 4 and tuple(n for n in values.shape if n != 1) != shape:
-        turned = values.transpose(0, 2, 3, 1)
-        if tuple(n for n in turned.shape if n != 1) == shape:
-            values = turned
-    if buffer.real:
-        data = values.astype("<f4").tobytes()
-    elif values.dtype.kind == "f":
-        if not buffer.scales:
-            raise ModelError("ATN-014", buffer=buffer.name, reason="no scale for real numbers")
-        low, high = (0, 255) if buffer.unsigned else (-128, 127)
-        zero = buffer.offsets[0] if buffer.offsets else 0
-        steps = np.rint(values.astype(np.float64) / buffer.scales[0]) + zero
-        data = np.clip(steps, low, high).astype(np.int16).astype(np.uint8).tobytes()
-    else:
-        data = values.astype(f"<i{max(1, buffer.bits // 8)}", casting="unsafe").tobytes()
-    if len(data) != buffer.size:
-        reason = f"{values.dtype} {values.shape} is {len(data)} bytes, the buffer has {buffer.size}"
-        raise ModelError("ATN-014", buffer=buffer.name, reason=reason)
-    return data
-
-
-def model_input(buffer: Buffer, tensor: Tensor, data: bytes) -> Array:
-    """The same input as the network takes it: steps turned from the buffer's zero point.
-
-    Raises:
-        ModelError: ATN-014 when buffer and network input do not belong together.
-    """
-    kinds = {8: "u1" if buffer.unsigned else "i1", 32: "<f4"}
-    values = np.frombuffer(data, kinds.get(buffer.bits, "u1"))
-    if values.size != tensor.size:
-        reason = f"{values.size} values, the network's input {tensor.name} has {tensor.size}"
-        raise ModelError("ATN-014", buffer=buffer.name, reason=reason)
-    zero = buffer.offsets[0] if buffer.offsets else 0
-    wanted = np.dtype(NUMPY_TYPES[tensor.dtype])
-    if buffer.real:
-        made = values.astype(np.float64)
-    elif tensor.dtype.is_float:
-        made = (values.astype(np.float64) - zero) * (buffer.scales[0] if buffer.scales else 1.0)
-    else:
-        held = tensor.quantization
-        made = values.astype(np.float64) - zero + (int(held.zero_point[0]) if held else zero)
-    if len(tensor.shape) == 4 and tensor.shape[1] < tensor.shape[3] and not buffer.real:
-        n, c, h, w = tensor.shape
-        if tuple(k for k in buffer.memory_shape if k != 1) == tuple(
-            k for k in (n, h, w, c) if k != 1
-        ):
-            made = made.reshape(n, h, w, c).transpose(0, 3, 1, 2)
-    return np.ascontiguousarray(made.reshape(tensor.shape)).astype(wanted)
+    unchecked = tuple(name for name in session.unmatched if name not in session.checked)
+    return ProgramComparison(buffers, tuple(session.unmatched), unchecked, run)
 
 
 def reference_tensors(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -438,41 +397,3 @@ def compare_with_model(
     }
     tensors = reference_tensors(graph, arrays)
     return compare_program(network, inputs, graph, tensors, memory=memory)
-
-
-def buffer_arrays(network: Compiled, run: ProgramRun) -> dict[str, Array]:
-    """Captured buffers and outputs of a run as arrays by name, in logical order where known."""
-    held = {buffer.name: buffer for buffer in (*network.buffers, *network.outputs)}
-    found: dict[str, Array] = {}
-    for name, data in {**run.buffers, **run.outputs}.items():
-        values = logical(held[name], data)
-        found[name] = np.frombuffer(data, np.uint8) if values is None else np.array(values)
-    return found
-
-
-def program_inputs(network: Compiled, inputs: Sequence[Path], seed: int) -> dict[str, bytes]:
-    """Bytes of every input buffer from .npy files, or random ones when none are given.
-
-    Raises:
-        UsageError: ATN-015 another number of files than inputs, ATN-009 a file that is no array.
-        ModelError: ATN-014 an array that does not fit its buffer.
-    """
-    if not inputs:
-        rng = np.random.default_rng(seed)
-        return {b.name: _random_bytes(b, rng) for b in network.inputs}
-    if len(inputs) != len(network.inputs):
-        raise UsageError("ATN-015", given=len(inputs), wanted=len(network.inputs))
-    made = {}
-    for buffer, path in zip(network.inputs, inputs, strict=True):
-        try:
-            values = np.load(path, allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise UsageError("ATN-009", path=path, reason=str(error)) from None
-        made[buffer.name] = input_bytes(buffer, values)
-    return made
-
-
-def _random_bytes(buffer: Buffer, rng: np.random.Generator) -> bytes:
-    if buffer.real:
-        return rng.uniform(-1, 1, buffer.size // 4).astype("<f4").tobytes()
-    return rng.integers(0, 256, buffer.size, np.uint8).tobytes()

@@ -1,0 +1,161 @@
+"""Board projects of the STM32N6: compiled without vendor sources, linked where the plan says."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.builders import single, tensor
+
+from npuforge.artefacts.elf import read_elf
+from npuforge.boards import HostBoard, write_sources
+from npuforge.firmware.project import runtime_folder, template_files
+from npuforge.firmware.stm32n6 import answer_bytes, board_config, board_files, board_layout, pll
+from npuforge.graph import NoAttrs
+from npuforge.lowering import lower
+from npuforge.mapping import map_graph
+from npuforge.memory.writers.link_script import network_sections
+from npuforge.memory.writers.mpu import mpu_header
+from npuforge.targets import load_target
+
+CC = "arm-none-eabi-gcc"
+FLAGS = ["-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard", "-std=gnu11", "-O2", "-Wall",
+         "-Wextra", "-Werror", "-ffunction-sections", "-fdata-sections"]  # fmt: skip
+MAIN = """
+#include "board.h"
+#include "memory.h"
+#include "networks.h"
+static nf_runtime runtime;
+static nf_config config;
+int main(void)
+{
+    board_init();
+    config.port = &nf_board_port;
+    config.pools = nf_pools;
+    config.pool_count = nf_pool_count;
+    config.zones = nf_zones;
+    config.zone_count = nf_zone_count;
+    config.models = nf_models;
+    config.model_count = nf_model_count;
+    return nf_init(&runtime, &config) == NF_OK && nf_run(&runtime, 0, 1000u) == NF_OK ? 0 : 1;
+}
+"""
+
+
+@pytest.mark.parametrize("mhz", [600, 800, 900, 1000, 1200])
+def test_pll(mhz: int) -> None:
+    m, n, p1, p2 = pll(mhz)
+    assert 64 / m * n / (p1 * p2) == mhz
+    assert 64 / m >= 5
+    assert 800 <= 64 / m * n <= 3200
+
+
+def test_no_pll() -> None:
+    with pytest.raises(ValueError, match="no PLL"):
+        pll(601.37)
+
+
+@pytest.mark.skipif(shutil.which(CC) is None, reason=f"no {CC}")
+@pytest.mark.parametrize("board", ["stm32n6570-dk", "nucleo-n657x0-q"])
+@pytest.mark.parametrize("clock", ["nominal", "overdrive"])
+def test_project_links_where_the_plan_says(board: str, clock: str, tmp_path: Path) -> None:
+    target = load_target(board)
+    graph = single(
+        "relu", [tensor("x", (1, 64), quant=(0.5, 3))], [tensor("y", (1, 64))], NoAttrs()
+    )
+    schedule = lower(graph, map_graph(graph, target), target)
+    layout = board_layout([("net", schedule)], target, "test")
+    sample = {"x": np.arange(64, dtype=np.int8)[None]}
+    outputs = HostBoard(graph, schedule, layout.networks[0].plan).run(sample).outputs
+    files = board_files(
+        layout, {"net": graph}, {"net": answer_bytes(graph, sample, outputs)}, clock
+    )
+    write_sources(tmp_path, files | template_files("board", "stm32n6"))
+    (tmp_path / "main.c").write_text(MAIN)
+    runtime = runtime_folder()
+    sources = [tmp_path / "main.c", *(tmp_path / "board").glob("*.c")]
+    sources += [*(tmp_path / "network").glob("*.[cS]"), *(runtime / "src").glob("*.c")]
+    includes = [f"-I{p}" for p in (tmp_path / "board", tmp_path / "network", runtime / "include")]
+    image = tmp_path / "image.elf"
+    command = [CC, *FLAGS, *includes, *map(str, sources), "-o", str(image), "-nostartfiles",
+               "--specs=nosys.specs", f"-T{tmp_path / 'board' / 'link.ld'}", "-Wl,--gc-sections",
+               "-Wl,--fatal-warnings", "-Wl,--no-warn-rwx-segments", "-lm"]  # fmt: skip
+    result = subprocess.run(
+        command, cwd=tmp_path / "network", capture_output=True, text=True, timeout=300, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    linked = read_elf(image.read_bytes())
+    found = {section.name: section for section in linked.sections}
+    for section in network_sections(layout):
+        assert found[section.section].address == section.address
+        assert found[section.section].size == section.nbytes
+    weights = found[".nf_net_weights"]
+    assert weights.address >= target.boot().weights
+    code = target.pool(target.boot().code)
+    # the vector table lies behind the boot header, and a reset begins in Reset_Handler
+    assert found[".text"].address == code.base + target.boot().header
+    assert linked.entry | 1 == linked.symbols["Reset_Handler"].address | 1
+    assert linked.symbols["nf_stack_top"].address <= target.pool(target.boot().data[0]).end
+
+
+RCC, RAMCFG, CACHEAXI, XSPI2 = 0x56028000, 0x52023000, 0x580DFC00, 0x5802A000
+CPU_ON = 0xE000ED14
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, int]]:
+    """Register writes of the whole bring-up on the modelled chip, in order."""
+    if shutil.which("gcc") is None:
+        pytest.skip("no gcc")
+    folder = tmp_path_factory.mktemp("bringup")
+    target = load_target("stm32n6570-dk")
+    point = target.operating_points["overdrive"]
+    board = template_files("board", "stm32n6")
+    config = board_config(target, point, ["cpuRAM2", "npuRAM3", "npuRAM6"])
+    write_sources(folder, board | {"board/board_config.h": config.encode()})
+    (folder / "board" / "nf_mpu.h").write_text(mpu_header())
+    names = ("bringup", "flash", "cache", "console")
+    sources = [str(folder / "board" / f"{name}.c") for name in names]
+    program = folder / "model"
+    subprocess.run(
+        ["gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-DNF_REG_MODEL",
+         f"-I{folder / 'board'}", f"-I{runtime_folder() / 'include'}", *sources,
+         str(Path(__file__).parent / "n6_model.c"), "-o", str(program)],
+        check=True, timeout=60,
+    )  # fmt: skip
+    result = subprocess.run([str(program)], capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 0, result.stdout[-300:]
+    rows = [line.split() for line in result.stdout.splitlines()]
+    return [(int(a, 16), int(b, 16)) for a, b in (r for r in rows if len(r[0]) == 8)]
+
+
+def first(trace: list[tuple[int, int]], address: int, mask: int = 0xFFFFFFFF) -> int:
+    """Position of the first write to a register with one of the bits."""
+    return next(i for i, (at, value) in enumerate(trace) if at == address and value & mask)
+
+
+def test_order_of_bring_up(trace: list[tuple[int, int]]) -> None:
+    voltage = first(trace, 0x56020000 + 5 * 0x400 + 0x18)
+    pll1 = first(trace, RCC + 0x800, 0x100)
+    switch = first(trace, RCC + 0x20, 0x03000000)
+    assert voltage < pll1 < switch
+    ramcfg_clock = first(trace, RCC + 0xA54, 1 << 12)
+    bank_clock = first(trace, RCC + 0xA4C, 1 << 8)
+    power = next(i for i, (at, _) in enumerate(trace) if at == RAMCFG + 0x80)
+    touched = next(i for i, (at, _) in enumerate(trace) if at == 0x34100000)
+    assert ramcfg_clock < bank_clock < power < touched
+    npu = first(trace, RCC + 0xA60, 1 << 31)
+    cache_ram, cache_on = first(trace, RCC + 0xA4C, 1 << 10), first(trace, CACHEAXI)
+    mapped = trace.index((XSPI2 + 0x110, 0xEE11))
+    caches = first(trace, CPU_ON, 1 << 16)
+    assert switch < npu < cache_ram < cache_on < caches
+    assert mapped < caches
+
+
+def test_only_banks_of_the_plan_are_powered(trace: list[tuple[int, int]]) -> None:
+    powered = {(at - RAMCFG) // 0x80 + 1 for at, _ in trace if RAMCFG <= at < RAMCFG + 0x400}
+    assert powered == {2, 3, 6}

@@ -1,0 +1,82 @@
+"""The chip's numbers lie within the bound derived for them; wrong constants do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.builders import single, tensor
+
+from npuforge.accelerators.neural_art.lowering import default_choices
+from npuforge.graph import ConvAttrs, Graph, Quantization
+from npuforge.numerics.neural_art import (
+    Choices,
+    NeuralArtExecutor,
+    node_constants,
+    with_neural_art,
+)
+from npuforge.numerics.neural_art.enclosure import Enclosure
+from npuforge.vocab import Contract, DType
+
+
+def layer(seed: int, contract: Contract, channels: int = 8, largest: int = 100) -> Graph:
+    rng = np.random.default_rng(seed)
+    scale = rng.uniform(0.004, 0.008, 6).astype(np.float32)
+    weights = rng.integers(-50, largest, (6, 3, 3, channels))
+    x = tensor("x", (1, 9, 9, channels), quant=(0.05, int(rng.integers(-128, 127))))
+    w = tensor("w", weights.shape, quant=Quantization.per_channel(scale, 0), data=weights)
+    bias = Quantization.per_channel(scale * np.float32(0.05), 0)
+    b = tensor("b", (6,), DType.INT32, bias, rng.integers(-4000, 4000, 6))
+    y = tensor("y", (1, 7, 7, 6), quant=(0.9, int(rng.integers(-128, 127))))
+    return with_neural_art(single("conv2d", [x, w, b], [y], ConvAttrs()), contract)
+
+
+def outside(graph: Graph, chip: Choices, rule: Choices, seed: int) -> tuple[int, int]:
+    """Values beyond the bound, and how many places have a single number as their bound."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-128, 128, graph.tensors["x"].shape).astype(np.int8)
+    made = NeuralArtExecutor(graph, chip).run({"x": x})["y"]
+    found = Enclosure(graph, rule).of("y", {"x": x})
+    assert found is not None
+    return found.outside(made), int(np.count_nonzero(found.low == found.high))
+
+
+@pytest.mark.parametrize("contract", [Contract.NEURAL_ART, Contract.NEURAL_ART_1_1_3])
+@pytest.mark.parametrize("channels", [8, 200])
+def test_the_chip_is_within_its_bound(contract: Contract, channels: int) -> None:
+    for seed in range(6):
+        graph = layer(seed, contract, channels)
+        choices = default_choices(graph)
+        beyond, single_numbers = outside(graph, choices, choices, seed)
+        assert beyond == 0
+        assert single_numbers > 0.4 * graph.tensors["y"].size
+
+
+def test_saturation_of_the_16_bit_sum_is_in_the_bound() -> None:
+    for seed in range(6):
+        graph = layer(seed, Contract.NEURAL_ART, 8, 51)
+        choices = default_choices(graph)
+        assert outside(graph, choices, choices, seed)[0] == 0
+
+
+@pytest.mark.parametrize("change", ["gain", "offset", "outshift"])
+def test_wrong_constants_are_outside(change: str) -> None:
+    graph = layer(3, Contract.NEURAL_ART)
+    choices = default_choices(graph)
+    node = graph.nodes[0]
+    c = node_constants(graph, node)
+    changed = {
+        "gain": replace(c, gain=np.roll(c.gain, 1)),
+        "offset": replace(c, offset=c.offset + (1 << c.global_shift)),
+        "outshift": replace(c, outshift=c.outshift + 8, gain_shift=c.gain_shift - 8),
+    }[change]
+    wrong = replace(choices, constants={node.name: changed})
+    assert outside(graph, wrong, choices, 3)[0] > 10
+
+
+def test_an_unknown_ancestor_gives_no_bound() -> None:
+    graph = layer(0, Contract.NEURAL_ART)
+    bound = Enclosure(graph, default_choices(graph))
+    assert bound.of("y", {}) is None
+    assert bound.sources("y", frozenset(("x",))) == {"x"}
