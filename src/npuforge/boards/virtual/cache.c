@@ -430,6 +430,23 @@ void vb_cpu(uintptr_t address, uintptr_t bytes, int write, vb_place place)
             cpu_line(w, at, write, place);
 }
 
+void vb_copy(void *to, const void *from, uintptr_t bytes, vb_place place)
+{
+    uint8_t *target = to;
+    const uint8_t *source = from;
+    while (bytes > 0) {
+        /* line by line: one that is written must not be displaced before the bytes are in it */
+        const uintptr_t left = shape.line - ((uintptr_t)target & (shape.line - 1u));
+        const uintptr_t part = bytes < left ? bytes : left;
+        vb_cpu((uintptr_t)source, part, 0, place);
+        vb_cpu((uintptr_t)target, part, 1, place);
+        memcpy(target, source, part);
+        target += part;
+        source += part;
+        bytes -= part;
+    }
+}
+
 /* --- maintenance ------------------------------------------------------------------------------ */
 
 static void clean_line(window *w, uint64_t at, vb_place place)

@@ -69,8 +69,12 @@ int vb_enabled(void);
 /* The bus's copy of an address; NULL when the memory is not modelled. */
 uint8_t *vb_bus(uintptr_t address);
 
-/* The CPU is about to read or write. */
+/* The CPU is about to read or write. Writes that are not announced are found by their bytes, but for
+ * one that writes what a stale line already holds. */
 void vb_cpu(uintptr_t address, uintptr_t bytes, int write, vb_place place);
+
+/* memcpy by the CPU. */
+void vb_copy(void *to, const void *from, uintptr_t bytes, vb_place place);
 
 void vb_maintain(uintptr_t address, uintptr_t bytes, int what, vb_place place);
 void vb_maintain_all(int what, vb_place place);

@@ -54,6 +54,12 @@ void machine_cpu_reads(const void *address, uint32_t bytes)
     vb_cpu((uintptr_t)address, bytes, 0, 0);
 }
 
+void *machine_memcpy(void *to, const void *from, size_t bytes)
+{
+    vb_copy(to, from, bytes, 0);
+    return to;
+}
+
 void machine_dma(const void *address, const void *data, uint32_t bytes)
 {
     vb_master_writes((uintptr_t)address, bytes, 0);

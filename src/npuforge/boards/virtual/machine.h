@@ -30,6 +30,9 @@ vb_kind machine_violated(void);
 /* The CPU is about to read a range. */
 void machine_cpu_reads(const void *address, uint32_t bytes);
 
+/* What the safe runtime's memcpy is compiled to: the CPU's accesses are seen. */
+void *machine_memcpy(void *to, const void *from, size_t bytes);
+
 /* A DMA master fills a range of the bus view. */
 void machine_dma(const void *address, const void *data, uint32_t bytes);
 

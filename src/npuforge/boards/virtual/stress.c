@@ -191,7 +191,7 @@ static const char *maintenance(uint32_t faults)
         for (uint32_t k = 0; k < network.input_count; ++k) {
             void *place = NULL;
             nf_input_place(&rt, 0, k, &place);
-            memcpy(place, data, network.inputs[k].bytes);
+            machine_memcpy(place, data, network.inputs[k].bytes);
             data += network.inputs[k].bytes;
         }
         status = nf_run(&rt, 0, TIMEOUT_US);
@@ -207,7 +207,7 @@ static const char *lost_write(void)
     for (uint32_t k = 0; k < network.input_count; ++k)
         nf_input_place(&rt, 0, k, &place);
     const uint32_t bytes = network.inputs[network.input_count - 1u].bytes;
-    memcpy(place, frames[vb_random(FRAMES)], bytes);
+    machine_memcpy(place, frames[vb_random(FRAMES)], bytes);
     vb_maintain((uintptr_t)place, bytes, VB_CLEAN, 0);
     for (uint32_t i = 0; i < bytes; ++i)
         ((uint8_t *)place)[i] ^= 0x80u;
