@@ -19,6 +19,7 @@ enum {
 typedef struct line {
     uint8_t state;
     vb_place written, invalidated, master;
+    uint64_t own; /* bytes that the CPU wrote since a master wrote the line: they are not stale */
 } line;
 
 typedef struct window {
@@ -59,7 +60,8 @@ static const char *const kind_names[VB_KINDS] = {
     "speculative_refill", "write_in_flight", "read_in_flight", "misaligned", "stack_buffer",
     "no_memory", "unreachable", "unclocked_bank", "closed_region", "end_not_size",
     "not_initialised", "not_reset", "reset_in_flight", "not_bound", "npu_cache_off",
-    "stale_npu_cache", "hang"};
+    "stale_npu_cache", "hang", "freed", "dma_overlap", "torn_frame", "dropped_frame",
+    "repeated_frame"};
 
 const char *vb_kind_name(vb_kind kind)
 {
@@ -390,11 +392,19 @@ static void remember(const window *w, uint64_t at)
     recent[recent_at++ % RECENT] = w->first + (uint32_t)(at >> shift) + 1u;
 }
 
-static void cpu_line(window *w, uint64_t at, int write, vb_place place)
+/* Bytes `from` to `end` of the window, as far as they lie in the line. */
+static uint64_t bytes_of(uint64_t at, uint64_t from, uint64_t end)
+{
+    const uint64_t low = from > at ? from - at : 0;
+    const uint64_t high = end < at + shape.line ? end - at : shape.line;
+    return (high - low == 64u ? ~(uint64_t)0 : ((uint64_t)1 << (high - low)) - 1u) << low;
+}
+
+static void cpu_line(window *w, uint64_t at, uint64_t bytes, int write, vb_place place)
 {
     line *l = line_of(w, at);
     const uintptr_t address = (uintptr_t)w->cpu + at;
-    if (!write) {
+    if (!write && (bytes & ~l->own)) {
         if (l->state & EXPOSED)
             vb_report(VB_MISSING_INVALIDATE, address, place, l->master, 0);
         else if (l->state & REFILL)
@@ -410,8 +420,10 @@ static void cpu_line(window *w, uint64_t at, int write, vb_place place)
         remember(w, at);
     }
     l->state |= TOUCHED;
-    if (write)
+    if (write) {
         mark_written(l, place);
+        l->own |= bytes;
+    }
 }
 
 void vb_cpu(uintptr_t address, uintptr_t bytes, int write, vb_place place)
@@ -427,7 +439,7 @@ void vb_cpu(uintptr_t address, uintptr_t bytes, int write, vb_place place)
     const uint64_t end = from + bytes < w->bytes ? from + bytes : w->bytes;
     for (uint64_t at = from >> shift << shift; at < end; at += shape.line)
         if (!out_of_cache(w, at))
-            cpu_line(w, at, write, place);
+            cpu_line(w, at, bytes_of(at, from, end), write, place);
 }
 
 void vb_copy(void *to, const void *from, uintptr_t bytes, vb_place place)
@@ -465,6 +477,7 @@ static void invalidate_line(window *w, uint64_t at, vb_place place)
         l->state |= LOST;
         l->invalidated = place;
     }
+    l->own = 0;
     l->state &= (uint8_t)~(UNCLEAN | TOUCHED | EXPOSED | REFILL);
     leave(w, at);
 }
@@ -555,6 +568,11 @@ void vb_master_writes(uintptr_t address, uintptr_t bytes, vb_place place)
     const window *w = find(address);
     if (w)
         check_access(w, address, place);
+    for (uint32_t i = 0; i < held.count; ++i)
+        if (address < held.list[i].end && address + bytes > held.list[i].base) {
+            vb_report(VB_DMA_OVERLAP, address, held.list[i].place, place, 0);
+            break;
+        }
     each_line(address, bytes, target_line, place);
 }
 
@@ -563,6 +581,7 @@ static void wrote_line(window *w, uint64_t at, vb_place place)
     line *l = line_of(w, at);
     l->state &= (uint8_t)~(LOST | UNCLEAN);
     l->master = place;
+    l->own = 0;
     remember(w, at);
     if (out_of_cache(w, at) || !(l->state & PRESENT)) {
         memcpy(w->cpu + at, w->bus + at, length(w, at));
@@ -596,6 +615,14 @@ void vb_software_wrote(uintptr_t address, uintptr_t bytes)
 void vb_hold(uintptr_t address, uintptr_t bytes, int writes, vb_place place)
 {
     add(&held, (range){address, address + bytes, writes, place});
+}
+
+int vb_held(uintptr_t address, uintptr_t bytes)
+{
+    for (uint32_t i = 0; i < held.count; ++i)
+        if (address < held.list[i].end && address + bytes > held.list[i].base)
+            return 1;
+    return 0;
 }
 
 void vb_let_go(void)

@@ -27,6 +27,11 @@ typedef enum vb_kind {
     VB_NOT_INITIALISED, VB_NOT_RESET, VB_RESET_IN_FLIGHT, VB_NOT_BOUND, VB_NPU_CACHE_OFF,
     VB_STALE_NPU_CACHE,    /* the NPU's own cache holds older bytes than the memory behind it */
     VB_HANG,
+    VB_FREED,          /* a master uses memory that was freed, or it is freed while one does */
+    VB_DMA_OVERLAP,    /* a master writes what another uses */
+    VB_TORN_FRAME,     /* a frame is used while it is being written */
+    VB_DROPPED_FRAME,  /* a frame was overwritten before anybody used it */
+    VB_REPEATED_FRAME, /* an inference runs on a frame that was used before: the next is late */
     VB_KINDS
 } vb_kind;
 
@@ -43,7 +48,7 @@ typedef struct vb_finding {
 } vb_finding;
 
 typedef struct vb_shape {
-    uint32_t line, sets, ways; /* powers of two; line in bytes */
+    uint32_t line, sets, ways; /* powers of two; line in bytes, at most 64 */
     uint32_t evict, refill;    /* of 256: chance of an eviction and of a refill at an event */
 } vb_shape;
 
@@ -90,6 +95,7 @@ void vb_software_wrote(uintptr_t address, uintptr_t bytes);
 /* A master uses a range from now on; none does any more. */
 void vb_hold(uintptr_t address, uintptr_t bytes, int writes, vb_place place);
 void vb_let_go(void);
+int vb_held(uintptr_t address, uintptr_t bytes);
 
 /* Something else happens: lines are displaced, lines are refilled. */
 void vb_traffic(void);
