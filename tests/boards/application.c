@@ -82,7 +82,7 @@ static void camera_loop(void)
             __WFE();
         last = ready;
 #endif
-        /* the last whole frame is where the camera does not write */
+        /* the last whole frame lies where none is being written now */
         input = frames[CAMERA == 2 ? (last + 1u) & 1u : 0];
         if (LL_ATON_Set_User_Input_Buffer_Default(0, input, BYTES) != LL_ATON_User_IO_NOERROR)
             exit(1);
@@ -162,8 +162,8 @@ int main(void)
 #endif
     for (int n = 0;; ++n) {
 #ifdef ENDLESS
-        for (volatile int i = 0;; ++i)
-            ; /* endless */
+        while (!ready) /* endless */
+            ;
 #endif
 #ifndef TIGHTLY_COUPLED
         fill(input, n);

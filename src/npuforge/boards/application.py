@@ -37,6 +37,10 @@ _RISKS = frozenset(("speculative_refill", "dropped_frame"))
 """Kinds that accepted code can show: a risk is told, but it is no failure."""
 
 
+_DETAIL = 6000
+"""Most characters of a tool's or the application's words that an error keeps."""
+
+
 class FrameFault(StrEnum):
     """What is injected into the frames of the virtual camera."""
 
@@ -207,7 +211,8 @@ class ApplicationBoard:
                     to = f"app_uncached_{uncached.index(name)}"
                 else:
                     to = "app_data"
-                command += ["--rename-section", f"{name}={to}"]
+                # zeros take room too: .bss would stay apart
+                command += ["--rename-section", f"{name}={to},alloc,load,data,contents"]
             if len(command) > 1:
                 self._build([*command, str(path)])
         return [name for name in uncached if name in found]
@@ -225,7 +230,7 @@ class ApplicationBoard:
         result = run_tool(command, BUILD_SECONDS, self._folder)
         if result.returncode != 0:
             detail = result.stdout + result.stderr
-            raise ToolError("BRD-030", code=result.returncode, detail=detail[-6000:])
+            raise ToolError("BRD-030", code=result.returncode, detail=detail[-_DETAIL:])
 
     def run(
         self,
@@ -268,7 +273,7 @@ class ApplicationBoard:
             said = log.read().decode("utf-8", "replace")
         if not talk.ended:
             raise ToolError(
-                "BRD-031", code=process.returncode, detail=said[-6000:] or "no output"
+                "BRD-031", code=process.returncode, detail=said[-_DETAIL:] or "no output"
             )
         return ApplicationRun(talk.inferences, self._violations(talk.found), said)
 

@@ -258,7 +258,9 @@ def _network(name: str, number: int, network: BoardNetwork, user: bool) -> list[
 
 
 def _buffer(head: str, b: BoardBuffer, user: bool) -> str:
-    bits = 32 if b.element == "FLOAT" else 8 if b.element == "BOOL" else int(b.element.strip("UINT"))
+    bits = (
+        32 if b.element == "FLOAT" else 8 if b.element == "BOOL" else int(b.element.strip("UINT"))
+    )
     place = "0" if user else f"{b.address:#x}u"
     return (
         f"    {{.name = {_quoted(b.name)}, .addr_base = {{.i = {place}}}, .offset_end = {b.size}u, "

@@ -31,7 +31,7 @@ typedef enum vb_kind {
     VB_DMA_OVERLAP,    /* a master writes what another uses */
     VB_TORN_FRAME,     /* a frame is used while it is being written */
     VB_DROPPED_FRAME,  /* a frame was overwritten before anybody used it */
-    VB_REPEATED_FRAME, /* an inference runs on a frame that was used before: the next is late */
+    VB_REPEATED_FRAME, /* an inference runs on a frame that was used before, or before the first */
     VB_KINDS
 } vb_kind;
 

@@ -137,7 +137,7 @@ void vb_camera_used(uintptr_t address, uint32_t bytes, int by_npu, vb_place plac
         if (camera.slice > 0 && b == target()) {
             vb_report(VB_TORN_FRAME, address & ~(uintptr_t)(CORTEX_M55_LINE - 1u), place,
                       camera.started, 0);
-        } else if (by_npu && camera.shown[b] && camera.shown[b] == camera.inferred) {
+        } else if (by_npu && camera.shown[b] == camera.inferred) {
             vb_report(VB_REPEATED_FRAME, address, place, camera.started, 0);
         }
         camera.used[b] = camera.shown[b];

@@ -12,3 +12,5 @@ void *memcpy(void *, const void *, size_t) __asm__("npuforge_memcpy");
 void *memmove(void *, const void *, size_t) __asm__("npuforge_memmove");
 void *memset(void *, int, size_t) __asm__("npuforge_memset");
 int memcmp(const void *, const void *, size_t) __asm__("npuforge_memcmp");
+void exit(int) __asm__("npuforge_exit") __attribute__((noreturn));
+void abort(void) __asm__("npuforge_abort") __attribute__((noreturn));
