@@ -11,23 +11,13 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from common import arguments, every_model, lite_interpreter, report
+from common import arguments, every_model, interleaved_ms, lite_inference, report
 
 from npuforge.importers import load_model
 from npuforge.numerics import Executor, random_inputs
-
-
-def litert(path: Path, inputs: dict[str, Any], *, reference: bool) -> Callable[[], Any]:
-    """One inference of LiteRT with one thread."""
-    interpreter = lite_interpreter(path, reference=reference)
-    for detail, value in zip(interpreter.get_input_details(), inputs.values(), strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    return interpreter.invoke  # type: ignore[no-any-return]
 
 
 def measure(path: Path, rounds: int) -> tuple[str, float, float, float] | None:
@@ -37,19 +27,12 @@ def measure(path: Path, rounds: int) -> tuple[str, float, float, float] | None:
         return None
     executor = Executor(graph)
     inputs = random_inputs(graph, np.random.default_rng(0))
-    calls: list[Callable[[], Any]] = [
+    calls = [
         lambda: executor.run(inputs),
-        litert(path, inputs, reference=True),
-        litert(path, inputs, reference=False),
+        lite_inference(path, inputs, reference=True),
+        lite_inference(path, inputs, reference=False),
     ]
-    times: list[list[float]] = [[], [], []]
-    for number in range(rounds + 1):
-        for call, kept in zip(calls, times, strict=True):
-            begin = time.process_time()
-            call()
-            if number:
-                kept.append((time.process_time() - begin) * 1e3)
-    ours, reference, xnnpack = (min(kept) for kept in times)
+    ours, reference, xnnpack = interleaved_ms(calls, rounds, time.process_time)
     return path.stem, ours, reference, xnnpack
 
 

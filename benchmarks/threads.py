@@ -11,12 +11,11 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import arguments, every_model, lite_interpreter, report
+from common import arguments, every_model, interleaved_ms, lite_inference, report
 
 from npuforge.importers import load_model
 from npuforge.numerics import Executor, random_inputs
@@ -30,24 +29,13 @@ def measure(path: Path, threads: int, rounds: int) -> tuple[Any, ...] | None:
     graph = load_model(path)
     inputs = random_inputs(graph, np.random.default_rng(0))
     executors = [Executor(graph), Executor(graph, threads=threads)]
-    lite = [lite_interpreter(path, reference=False, threads=n) for n in (1, threads)]
-    for interpreter in lite:
-        for detail, value in zip(interpreter.get_input_details(), inputs.values(), strict=True):
-            interpreter.set_tensor(detail["index"], value)
-    calls: list[Callable[[], Any]] = [
+    calls = [
         lambda: executors[0].run(inputs),
         lambda: executors[1].run(inputs),
-        lite[0].invoke,
-        lite[1].invoke,
+        lite_inference(path, inputs, reference=False),
+        lite_inference(path, inputs, reference=False, threads=threads),
     ]
-    times: list[list[float]] = [[] for _ in calls]
-    for number in range(rounds + 1):
-        for call, kept in zip(calls, times, strict=True):
-            begin = time.perf_counter()
-            call()
-            if number:
-                kept.append((time.perf_counter() - begin) * 1e3)
-    one, several, lite_one, lite_several = (min(kept) for kept in times)
+    one, several, lite_one, lite_several = interleaved_ms(calls, rounds, time.perf_counter)
     if one < LEAST_MS:
         return None
     shared = f"{executors[1].shared_steps}/{len(graph.nodes)}"

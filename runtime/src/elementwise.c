@@ -123,7 +123,7 @@ static float binary_f32(int32_t op, float a, float b)
     case NF_MINIMUM: return a < b ? a : b;
     case NF_MAXIMUM: return a > b ? a : b;
     case NF_SQUARED_DIFFERENCE: return (a - b) * (a - b);
-    case NF_FLOOR_DIV: return floorf(a / b);
+    case NF_FLOOR_DIV: return (float)floor((double)a / (double)b); // as TFLite: no rounding up
     case NF_FLOOR_MOD: {
         const float rest = fmodf(a, b);
         return rest != 0.0f && (b < 0.0f) != (rest < 0.0f) ? rest + b : rest;

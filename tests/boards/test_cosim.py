@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from tests.aton.chain import with_unit
 from tests.aton.networks import write_network
+from tests.tools import needs_emulator
 from typer.testing import CliRunner
 
 from npuforge import api
@@ -19,15 +20,12 @@ from npuforge.artefacts.ihex import Segment
 from npuforge.aton.compiled import Buffer, Compiled, Kind, Operand, Region, Step, Work
 from npuforge.aton.execute import run_program
 from npuforge.aton.load import load_compiled
-from npuforge.boards import CosimBoard, find_toolchain, missing_tools
+from npuforge.boards import CosimBoard, find_toolchain
 from npuforge.boards.shared_memory import AddressMap, Window, address_map
 from npuforge.cli.main import app
 from npuforge.errors import ModelError, ToolError
 from npuforge.firmware.aton_program import build_cosim, program_code
 
-needs_emulator = pytest.mark.skipif(
-    bool(missing_tools()), reason=f"not on the PATH: {', '.join(missing_tools())}"
-)
 RAM, FLASH = 0x34200000, 0x71000000
 Shape = tuple[int, int, int, int]
 

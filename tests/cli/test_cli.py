@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.tools import needs_emulator
 
 from npuforge import api
-from npuforge.boards import missing_tools
 from npuforge.report import SCHEMAS
 
 ROOT = Path(__file__).parents[2]
@@ -236,7 +236,7 @@ def test_deploy_insists_on_the_emulator(example: Callable[[str], Path], tmp_path
 
 
 @pytest.mark.qemu
-@pytest.mark.skipif(bool(missing_tools()), reason="emulator or cross compiler missing")
+@needs_emulator
 @pytest.mark.parametrize("name", ["visual_wake_words", "anomaly_detection"])
 def test_deploy(name: str, example: Callable[[str], Path], tmp_path: Path) -> None:
     """Host equal to the oracle and emulated Cortex-M55 equal to the host, tensor by tensor."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from itertools import combinations
 from pathlib import Path
 
 import pytest
+from tests.tools import needs_compiler
 
 from npuforge.artefacts.log_text import log_from_text
 from npuforge.artefacts.stall_snapshot import read_snapshots
@@ -39,9 +39,6 @@ typedef struct { volatile uint32_t IASR; IAR_TypeDef IAR[2]; } RISAF_TypeDef;
 uint32_t HAL_RCC_GetNPUClockFreq(void);
 uint32_t HAL_RCC_GetNPURAMSClockFreq(void);
 """
-needs_compiler = pytest.mark.skipif(
-    shutil.which("arm-none-eabi-gcc") is None, reason="arm-none-eabi-gcc is not installed"
-)
 
 
 @pytest.fixture

@@ -10,9 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.builders import tensor
+from tests.tools import needs_emulator
 
-from npuforge.boards import HostBoard
+from npuforge.boards import (
+    HostBoard,
+    QemuBoard,
+    build_project,
+    find_toolchain,
+    write_sources,
+)
 from npuforge.explore.tiling import Tiler, tile_least, tile_within
+from npuforge.firmware import KnownAnswer, Network, capture_order, project_files
 from npuforge.graph import ConvAttrs, Graph, Node, verify
 from npuforge.importers import load_model
 from npuforge.lowering import Schedule, lower
@@ -136,3 +144,26 @@ def test_any_chain_in_any_stripes(
 def test_nothing_is_promised_that_is_impossible(example: Callable[[str], Path]) -> None:
     whole = lowered(load_model(example("image_classification")))
     assert Tiler(whole).within(100) is None
+
+
+@pytest.mark.qemu
+@needs_emulator
+def test_tiled_firmware_in_the_emulator(example: Callable[[str], Path], tmp_path: Path) -> None:
+    """The generated C of a tiled network gives what the untiled one gives on the host."""
+    graph = load_model(example("image_classification"))
+    whole = lowered(graph)
+    least = tile_least(whole)
+    assert least is not None
+    sample = random_inputs(graph, np.random.default_rng(2))
+    want = HostBoard(graph, whole, plan_memory(whole, BOARD)).run(sample).outputs
+    network = Network("tiled", graph, least.schedule, plan_memory(least.schedule, BOARD))
+    files = project_files([network], [KnownAnswer(sample, want)], BOARD, "tiled")
+    write_sources(tmp_path, files)
+    tools = find_toolchain()
+    build_project(tmp_path, tmp_path / "build", tools)
+    order = capture_order(least.schedule)
+    board = QemuBoard(graph, least.schedule, order, tmp_path / "build", 0, tools)
+    assert "known answer reproduced" in board.known_answer()
+    got = board.run([sample])[0].outputs
+    for name in graph.outputs:
+        assert np.array_equal(want[name], got[name]), name

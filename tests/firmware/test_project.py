@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.builders import single, tensor
+from tests.tools import needs_emulator
 
 from npuforge.boards import (
     HostBoard,
     QemuBoard,
     build_project,
     find_toolchain,
-    missing_tools,
     toolchain,
     write_sources,
 )
@@ -47,9 +47,6 @@ from npuforge.targets import load_target
 from npuforge.vocab import Contract, DType
 
 GOLDEN = Path(__file__).parent / "golden"
-needs_emulator = pytest.mark.skipif(
-    bool(missing_tools()), reason=f"not on the PATH: {', '.join(missing_tools())}"
-)
 
 
 def network_of(graph, target: str = "mps3-an547") -> Network:  # type: ignore[no-untyped-def]

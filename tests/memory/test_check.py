@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from tests.tools import needs_compiler
 from typer.testing import CliRunner
 
 from npuforge import api
@@ -139,9 +139,7 @@ def test_npu_buffers_out_of_reach(tmp_path: Path) -> None:
     assert found([path], str(board)) == [(Conflict.OUT_OF_REACH, "p", "")]
 
 
-@pytest.mark.skipif(
-    shutil.which("arm-none-eabi-gcc") is None, reason="arm-none-eabi-gcc is not on the PATH"
-)
+@needs_compiler
 def test_two_programs(written: Path) -> None:
     """A boot loader and an application that lie over each other, and one that left its script."""
 

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.tools import needs_compiler, needs_emulator
 
 from npuforge import api
 from npuforge.artefacts.elf import read_elf
 from npuforge.artefacts.map_pieces import FILL, MapPiece, read_map_pieces
-from npuforge.boards import build_project, find_toolchain, missing_tools
+from npuforge.boards import build_project, find_toolchain
 from npuforge.errors import NpuforgeError, PlanError
 from npuforge.memory.ledger import UNEXPLAINED, Column, linked_ledger
 from npuforge.memory.linker import linker_script
 from npuforge.memory.system import Account
 from npuforge.targets import load_target
-
-needs_compiler = pytest.mark.skipif(
-    shutil.which("arm-none-eabi-gcc") is None, reason="arm-none-eabi-gcc is not on the PATH"
-)
-needs_emulator = pytest.mark.skipif(
-    bool(missing_tools()), reason=f"not on the PATH: {', '.join(missing_tools())}"
-)
 
 
 def printed_sizes(elf: Path) -> tuple[int, int, int]:

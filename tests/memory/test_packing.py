@@ -158,6 +158,30 @@ def test_bound_on_clocks_holds_for_every_assignment(seed: int) -> None:
     assert reached >= 20
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_bound_on_clocks_is_exact_for_buffers_that_all_live_at_once(seed: int) -> None:
+    """Whole buffers move: the bound is the cheapest subset of all that free enough."""
+    chance = random.Random(seed)
+    whole = 0
+    for _ in range(30):
+        sizes = [chance.randint(1, 30) for _ in range(chance.randint(1, 9))]
+        traffic = [chance.randrange(100) for _ in sizes]
+        room = chance.randint(0, sum(sizes))
+        rooms = [Room("fast", room, 1.0), Room("slow", 1000, 3.5)]
+        pieces = [
+            Piece(Span(str(i), size, 1, 0, 1), ("fast", "slow"), traffic[i])
+            for i, size in enumerate(sizes)
+        ]
+        costs = [
+            sum(traffic) + 2.5 * sum(t for i, t in enumerate(traffic) if choice >> i & 1)
+            for choice in range(1 << len(sizes))
+            if sum(s for i, s in enumerate(sizes) if not choice >> i & 1) <= room
+        ]
+        assert least_clocks(pieces, rooms) == pytest.approx(min(costs), rel=1e-12)
+        whole += min(costs) > sum(traffic)
+    assert whole > 10
+
+
 def test_verifier_finds_every_kind_of_fault() -> None:
     rooms = [Room("fast", 64, 1.0, ((32, 40),)), Room("slow", 256, 2.0)]
     pieces = [

@@ -35,6 +35,7 @@ def test_plans_pass_the_verifier(name: str, target: str, example: Callable[[str]
     assert plan.gap >= 0
     assert plan.proved_optimal == (plan.activation_bytes == plan.least)
     assert plan.lower_bound <= plan.least
+    assert (plan.spill_gap is None) == (len(plan.regions) == 1)
     assert sum(step.macs for step in schedule.steps) == schedule.macs
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tools import needs_compiler
 
 from npuforge import api
 from npuforge.errors import PlanError, UsageError
@@ -310,9 +310,7 @@ def test_alignment_of_a_linux_class_part(example: Callable[[str], Path]) -> None
     assert caught.value.code == "SYS-055"
 
 
-@pytest.mark.skipif(
-    shutil.which("arm-none-eabi-gcc") is None, reason="arm-none-eabi-gcc is not on the PATH"
-)
+@needs_compiler
 def test_code_from_a_linked_program(tmp_path: Path) -> None:
     """`[linked]` takes the place of `[code]`: its bytes are those of the ELF's ledger."""
     (tmp_path / "a.c").write_text(

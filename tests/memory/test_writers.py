@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.tools import needs_compiler, needs_emulator
 
 from npuforge import api
 from npuforge.artefacts.elf import read_elf
 from npuforge.artefacts.linker_script import read_linker_script
-from npuforge.boards import HostBoard, missing_tools, write_sources
+from npuforge.boards import HostBoard, write_sources
 from npuforge.errors import PlanError
 from npuforge.explore.system import load_models, plan_description
 from npuforge.firmware import KnownAnswer, Network, project_files
@@ -33,12 +34,6 @@ EXAMPLE = EXAMPLES / "camera_classifier" / "system.toml"
 TEMPLATES = ROOT / "src" / "npuforge" / "firmware" / "templates" / "mps3-an547"
 FLAGS = ["-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard", "-O1", "-std=gnu11", "-Wall", "-Wextra",
          "-Werror", "-ffunction-sections", "-fdata-sections"]  # fmt: skip
-needs_compiler = pytest.mark.skipif(
-    shutil.which("arm-none-eabi-gcc") is None, reason="arm-none-eabi-gcc is not on the PATH"
-)
-needs_emulator = pytest.mark.skipif(
-    bool(missing_tools()), reason=f"not on the PATH: {', '.join(missing_tools())}"
-)
 
 
 def document(target: str, boot: str, arenas: list[str]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import zlib
 from pathlib import Path
 
 import pytest
+from tests.tools import needs_compiler
 
 from npuforge.artefacts.log_text import LogText
 from npuforge.artefacts.uart_log import Stage, read_uart_log
@@ -88,7 +89,7 @@ def test_status_numbers_are_dense_and_fixed() -> None:
 
 
 @pytest.mark.qemu
-@pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="no cross compiler")
+@needs_compiler
 def test_code_size_on_cortex_m55(tmp_path: Path) -> None:
     """The runtime without kernels stays within 8 KiB of code and constants."""
     total = 0

@@ -6,7 +6,9 @@ from npuforge.boards.qemu import QemuBoard
 from npuforge.boards.toolchain import (
     Toolchain,
     build_project,
+    compile_runtime,
     find_toolchain,
+    link_board,
     missing_tools,
     write_sources,
 )
@@ -19,7 +21,9 @@ __all__ = [
     "RunResult",
     "Toolchain",
     "build_project",
+    "compile_runtime",
     "find_toolchain",
+    "link_board",
     "missing_tools",
     "placed_steps",
     "write_sources",

@@ -128,6 +128,58 @@ def build_project(folder: Path, build: Path, tools: Toolchain) -> None:
             raise ToolError("BRD-004", folder=folder, code=result.returncode, detail=detail)
 
 
+_COMPILE = (
+    "-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard", "-std=gnu11", "-O2", "-Wall", "-Wextra",
+    "-Werror", "-ffunction-sections", "-fdata-sections", "-ffp-contract=off",
+)  # fmt: skip
+_LINK = (
+    "-nostartfiles", "--specs=nosys.specs", "-Wl,--gc-sections", "-Wl,--fatal-warnings",
+    "-Wl,--no-warn-rwx-segments", "-lm",
+)  # fmt: skip
+
+
+def compile_runtime(runtime: Path, folder: Path) -> list[Path]:
+    """Objects of the runtime for a Cortex-M55, made in an empty folder; warnings are errors.
+
+    Raises:
+        ToolError: see `build_project`.
+    """
+    sources = sorted((runtime / "src").glob("*.c"))
+    _compile(["-c", f"-I{runtime / 'include'}", *map(str, sources)], folder)
+    return sorted(folder.glob("*.o"))
+
+
+def link_board(folder: Path, main: Path, runtime: Path, objects: Sequence[Path]) -> Path:
+    """The linked program of a board's generated files and `main`, without CMake.
+
+    Args:
+        folder: with `app/setup.c`, `board` and `network`.
+        main: source with the main function.
+        runtime: folder of the runtime's headers and sources.
+        objects: from `compile_runtime`.
+
+    Raises:
+        ToolError: see `build_project`; a warning counts as an error.
+    """
+    folder = folder.resolve()
+    sources = [main.resolve(), folder / "app" / "setup.c", *(folder / "board").glob("*.c")]
+    sources += (folder / "network").glob("*.[cS]")
+    places = (*(folder / name for name in ("app", "board", "network")), runtime / "include")
+    image = folder / "image.elf"
+    command = [*(f"-I{place}" for place in places), *map(str, [*sources, *objects]), *_LINK]
+    script = folder / "board" / "link.ld"
+    # weights are read from the folder that the assembler runs in
+    _compile([*command, f"-T{script}", "-o", str(image)], folder / "network")
+    return image
+
+
+def _compile(arguments: Sequence[str], folder: Path) -> None:
+    result = run_tool(["arm-none-eabi-gcc", *_COMPILE, *arguments], BUILD_SECONDS, folder)
+    if result.returncode != 0 or result.stderr:
+        detail = _first_error(result.stdout + result.stderr)
+        raise ToolError("BRD-004", folder=folder, code=result.returncode, detail=detail)
+
+
 def _first_error(output: str, lines: int = 25) -> str:
     """The output from its first error line on: that one is the cause."""
     rows = output.splitlines()

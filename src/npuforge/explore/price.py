@@ -65,7 +65,7 @@ class TargetPrice:
         return Price(None, constants, plan.activation_bytes, None)
 
     def _checked(self, price: Price) -> Price:
-        room = sum(pool.size for pool in self.target.pools if pool.use is Use.ACTIVATIONS)
+        room = sum(pool.size for pool in self.target.pools_for(Use.ACTIVATIONS))
         if price.activation_bytes is None or price.activation_bytes <= room:
             return price
         why = text("QNS-room", need=price.activation_bytes, room=room, target=self.target.name)

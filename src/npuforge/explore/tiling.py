@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,7 @@ from npuforge.lowering.stripes import Run, Stripes
 from npuforge.lowering.tile import moved_bytes, row_steps, tile
 from npuforge.memory.plan import Plan, plan_memory
 from npuforge.memory.shortfall import bytes_needed
-from npuforge.memory.spans import spans_of
+from npuforge.memory.spans import live_bytes, spans_of
 from npuforge.targets import Target, Use
 
 MOST_STEPS = 65_000
@@ -56,11 +55,6 @@ class Tiling:
     added_steps: int
     recomputed: int
 
-    @property
-    def saved(self) -> int:
-        """Bytes it saves."""
-        return self.before - self.after
-
 
 class Tiler:
     """The ways to tile one schedule; what one number of bytes needed is kept for the next."""
@@ -70,7 +64,9 @@ class Tiler:
         self.rows = row_steps(schedule)
         self._known: dict[tuple[int, int, int], Stripes] = {}
         self._runs: dict[tuple[int, int], Run] = {}
-        spans = spans_of(schedule)
+        spans, count = spans_of(schedule), len(schedule.steps)
+        self.live = live_bytes(spans, count)[1 : count + 1]
+        """Bytes alive at each step of the untiled schedule."""
         self._first = np.array([span.first for span in spans], np.int64)
         self._last = np.array([span.last for span in spans], np.int64)
         self._size = np.array([span.size for span in spans], np.int64)
@@ -99,15 +95,6 @@ class Tiler:
                     nbytes = rows * pitch(self.schedule.buffers[read.buffer])
                     kept[read.buffer] = max(kept.get(read.buffer, 0), nbytes)
         return kept
-
-    @cached_property
-    def live(self) -> npt.NDArray[np.int64]:
-        """Bytes alive at each step of the untiled schedule."""
-        count = len(self.schedule.steps)
-        change = np.zeros(count + 3, np.int64)
-        np.add.at(change, self._first + 1, self._size)
-        np.add.at(change, self._last + 2, -self._size)
-        return np.cumsum(change)[1 : count + 1]
 
     def segments(self) -> Iterator[tuple[int, int]]:
         """Longest runs of neighbouring steps that can be cut, first and end step."""

@@ -33,6 +33,11 @@ class KnownAnswer:
     inputs: Mapping[str, Array]
     outputs: Mapping[str, Array]
 
+    def image(self, network: Network) -> bytes:
+        """Inputs and outputs one after the other, as the firmware holds them."""
+        inputs = [self.inputs[name].tobytes() for name in network.graph.inputs]
+        return b"".join(inputs + [self.outputs[name].tobytes() for name in network.graph.outputs])
+
 
 def runtime_folder() -> Path:
     """Where the C sources of the runtime are: beside the extension that was built from them."""
@@ -42,6 +47,22 @@ def runtime_folder() -> Path:
 def template_files(folder: str, source: str) -> dict[str, bytes]:
     """Files that are the same in every project: those of one template folder, put into `folder`."""
     return {f"{folder}/{p.name}": p.read_bytes() for p in sorted((_TEMPLATES / source).iterdir())}
+
+
+def network_files(networks: Sequence[Network], answers: Sequence[KnownAnswer]) -> dict[str, bytes]:
+    """Generated code, weights and known answers of networks, by path in a project."""
+    files = {
+        "network/networks.h": networks_header().encode(),
+        "network/networks.c": networks_source(networks).encode(),
+    }
+    for network, answer in zip(networks, answers, strict=True):
+        base = f"network/{network.name}"
+        files[f"{base}.h"] = network_header(network).encode()
+        files[f"{base}.c"] = network_source(network).encode()
+        files[f"{base}_weights.S"] = weights_assembly(network).encode()
+        files[f"{base}_weights.bin"] = network.plan.image.tobytes()
+        files[f"{base}_answer.bin"] = answer.image(network)
+    return files
 
 
 def project_files(
@@ -65,23 +86,8 @@ def project_files(
         "board/link.ld": linker_script(sections, machine, title).encode(),
         "board/memory.h": memory_header(machine).encode(),
         "board/memory.c": memory_source(sections, machine).encode(),
-        "network/networks.h": networks_header().encode(),
-        "network/networks.c": networks_source(networks).encode(),
+        **network_files(networks, answers),
     }
-    for network, answer in zip(networks, answers, strict=True):
-        base = f"network/{network.name}"
-        files[f"{base}.h"] = network_header(network).encode()
-        files[f"{base}.c"] = network_source(network).encode()
-        files[f"{base}_weights.S"] = weights_assembly(network).encode()
-        files[f"{base}_weights.bin"] = network.plan.image.tobytes()
-        files[f"{base}_answer.bin"] = b"".join(
-            values[name].tobytes()
-            for values, names in (
-                (answer.inputs, network.graph.inputs),
-                (answer.outputs, network.graph.outputs),
-            )
-            for name in names
-        )
     for folder, source in (("board", machine.name), ("app", "app"), ("cmake", "cmake")):
         files.update(template_files(folder, source))
     runtime = runtime_folder()

@@ -7,15 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from npuforge.firmware.memory_table import memory_header, memory_source
-from npuforge.firmware.network import (
-    Network,
-    network_header,
-    network_source,
-    networks_header,
-    networks_source,
-    weights_assembly,
-)
-from npuforge.graph import Array, Graph
+from npuforge.firmware.network import Network
+from npuforge.firmware.project import KnownAnswer, network_files
+from npuforge.graph import Graph
 from npuforge.lowering import Schedule
 from npuforge.memory.layout import SystemLayout, layout_system
 from npuforge.memory.system import Arena, ModelEntry, SystemDescription
@@ -125,14 +119,17 @@ def board_layout(
 
 
 def board_files(
-    layout: SystemLayout, graphs: Mapping[str, Graph], answers: Mapping[str, bytes], clock: str
+    layout: SystemLayout,
+    graphs: Mapping[str, Graph],
+    answers: Mapping[str, KnownAnswer],
+    clock: str,
 ) -> dict[str, bytes]:
     """Network, board support and linker script of a project by relative path.
 
     Args:
         layout: from `board_layout`.
         graphs: by C name of the network.
-        answers: bytes of the known inputs and outputs, one after the other, by the same names.
+        answers: one known answer a network, by the same names.
         clock: operating point.
     """
     networks = [Network(n.name, graphs[n.name], n.schedule, n.plan) for n in layout.networks]
@@ -150,20 +147,5 @@ def board_files(
         "board/board_config.h": board_config(layout.target, point, used).encode(),
         "board/memory.h": memory_header(alone).encode(),
         "board/memory.c": memory_source(named, alone).encode(),
-        "network/networks.h": networks_header().encode(),
-        "network/networks.c": networks_source(networks).encode(),
     }
-    for network in networks:
-        base = f"network/{network.name}"
-        files[f"{base}.h"] = network_header(network).encode()
-        files[f"{base}.c"] = network_source(network).encode()
-        files[f"{base}_weights.S"] = weights_assembly(network).encode()
-        files[f"{base}_weights.bin"] = network.plan.image.tobytes()
-        files[f"{base}_answer.bin"] = answers[network.name]
-    return files
-
-
-def answer_bytes(graph: Graph, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> bytes:
-    """Known inputs and outputs of a network as its image holds them."""
-    parts = [inputs[name].tobytes() for name in graph.inputs]
-    return b"".join(parts + [outputs[name].tobytes() for name in graph.outputs])
+    return files | network_files(networks, [answers[network.name] for network in networks])

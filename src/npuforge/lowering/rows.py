@@ -111,6 +111,19 @@ def _whole(view: View, buffer: Buffer) -> bool:
     )
 
 
+def _only_source(schedule: Schedule, step: Step, out: int, result: Buffer) -> Buffer | None:
+    """The first operand's buffer when it and the result are whole and the rest are constants."""
+    source = schedule.buffers[step.operands[0].buffer]
+    if not (
+        _by_rows(source)
+        and _whole(step.operands[0].view, source)
+        and _whole(step.operands[out].view, result)
+    ):
+        return None
+    rest = (schedule.buffers[operand.buffer].kind for operand in step.operands[1:out])
+    return source if all(kind is BufferKind.CONSTANT for kind in rest) else None
+
+
 def _linear(
     rows: int, source: int, stride: int, top: int, reach: int
 ) -> tuple[list[int], list[int]]:
@@ -144,14 +157,10 @@ def _windowed(schedule: Schedule, index: int, out: int, result: Buffer) -> RowSt
     pads = step.kernel == "pad" and not step.params["pad_n"]
     if not pads and (not step.kernel.startswith(_WINDOWS) or step.kernel == "conv2d_hybrid"):
         return None
-    source = schedule.buffers[step.operands[0].buffer]
+    source = _only_source(schedule, step, out, result)
+    if source is None:
+        return None
     x, y = step.operands[0].view, step.operands[out].view
-    if not (_by_rows(source) and _whole(x, source) and _whole(y, result)):
-        return None
-    if any(
-        schedule.buffers[op.buffer].kind is not BufferKind.CONSTANT for op in step.operands[1:out]
-    ):
-        return None
     stride, reach = 1, 1
     if not pads:
         stride = int(step.params["stride_h"])
@@ -181,17 +190,13 @@ def _windowed(schedule: Schedule, index: int, out: int, result: Buffer) -> RowSt
 def _listed(schedule: Schedule, index: int, out: int, result: Buffer) -> RowStep | None:
     """Resizing and transposed convolutions: the views keep the whole tensor's row numbers."""
     step = schedule.steps[index]
-    source = schedule.buffers[step.operands[0].buffer]
-    x, y = step.operands[0].view, step.operands[out].view
     resize = step.kernel.startswith("resize_")
     if not resize and not step.kernel.startswith("transpose_conv2d_"):
         return None
-    if not (_by_rows(source) and _whole(x, source) and _whole(y, result)):
+    source = _only_source(schedule, step, out, result)
+    if source is None:
         return None
-    if any(
-        schedule.buffers[op.buffer].kind is not BufferKind.CONSTANT for op in step.operands[1:out]
-    ):
-        return None
+    x, y = step.operands[0].view, step.operands[out].view
     rows, depth = result.shape[1], source.shape[1]
     if resize:
         data = schedule.buffers[step.operands[1].buffer].data

@@ -45,7 +45,6 @@ class Stripes:
         lines: rows of the first step's result a stripe.
         ends: for each stripe the end of the result rows of every step.
         rolling: buffers that become windows, by name.
-        moved: bytes of kept rows that are moved to the beginning of their window at most.
     """
 
     first: int
@@ -53,7 +52,6 @@ class Stripes:
     lines: int
     ends: tuple[tuple[int, ...], ...]
     rolling: dict[str, Rolling]
-    moved: int
 
     @cached_property
     def rolling_bytes(self) -> int:
@@ -111,25 +109,23 @@ class Run:
         ends: list[tuple[int, ...]] = []
         rows = dict.fromkeys(self.inner, 0)
         fresh = dict.fromkeys(self.inner, True)
-        moved = 0
         for stripe in range(count):
             last = stripe == count - 1
             target = self._targets(min(total, lines * (stripe + 1)), (stripe + 1) / count, last)
             target = [max(new, old) for new, old in zip(target, done, strict=True)]
-            for name, buffer in self.inner.items():
+            for name in self.inner:
                 start, made = self.kept(name, done)
                 end = max(target[w] for w in self._writers[name])
                 rows[name] = max(rows[name], end - start)
                 if start < made:
                     fresh[name] = False
-                    moved += (made - start) * pitch(buffer)
             ends.append(tuple(target))
             done = target
         rolling = {
             name: self._window(name, buffer, rows[name], fresh[name])
             for name, buffer in self.inner.items()
         }
-        return Stripes(self.first, self.end, lines, tuple(ends), rolling, moved)
+        return Stripes(self.first, self.end, lines, tuple(ends), rolling)
 
     def kept(self, name: str, done: Sequence[int]) -> tuple[int, int]:
         """First row of a buffer that is still to be read or finished, and the end of its rows."""

@@ -64,6 +64,8 @@ class Plan:
         peak_step: the step at which that happens.
         least: bytes that no plan goes below: the lower bound, or more where a search proved it.
         method: the packer's stage that found it.
+        spill_gap: how far the clocks of all traffic are above what any choice of memories for the
+            buffers takes, as a fraction; None when everything lies in one group of memories.
     """
 
     target: str
@@ -75,6 +77,7 @@ class Plan:
     peak_step: int
     least: int
     method: str
+    spill_gap: float | None = None
 
     @property
     def activation_bytes(self) -> int:
@@ -124,6 +127,7 @@ def plan_memory(schedule: Schedule, target: Target) -> Plan:
         peak_step=peak_step,
         least=max(bound, placed.least),
         method=placed.method,
+        spill_gap=placed.spill_gap,
     )
 
 
@@ -155,6 +159,7 @@ class _Placed:
     groups: Sequence[tuple[Sequence[Pool], Mapping[str, int]]]
     least: int
     method: str
+    spill_gap: float | None = None
 
 
 def _place(schedule: Schedule, spans: Sequence[Span], target: Target, bound: int) -> _Placed:
@@ -203,7 +208,9 @@ def _spill(
             size=largest.size,
         ) from None
     kept = [i for i in range(len(groups)) if str(i) in found.packings]
-    return _Placed([(groups[i], found.packings[str(i)].offsets) for i in kept], bound, "spill")
+    used = [(groups[i], found.packings[str(i)].offsets) for i in kept]
+    gap = 0.0 if found.proved else found.clocks / found.least_clocks - 1
+    return _Placed(used, bound, "spill", gap)
 
 
 def traffic_of(schedule: Schedule) -> dict[str, int]:

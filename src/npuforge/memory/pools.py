@@ -19,6 +19,9 @@ from npuforge.memory.spans import Span
 MOST_EXCHANGES = 200
 """Exchanges of a moved buffer for another one that are tried."""
 
+COVER_NODES = 2000
+"""Nodes of the search for the buffers that cost least to move, at one step."""
+
 
 @dataclass(frozen=True)
 class Room:
@@ -168,8 +171,7 @@ def least_clocks(owners: Sequence[Piece], rooms: Sequence[Room]) -> float:
 
     Everything in its cheapest memory, plus what the fullest step adds: of the bytes alive there
     that may use the k cheapest memories only those fit that these memories have. The rest pays the
-    difference to the cheapest other memory; the buffers with the smallest difference a byte pay
-    first, and the last one for its part only.
+    difference to the cheapest other memory, whole buffers at a time, and those pay that cost least.
     """
     order = sorted(rooms, key=lambda room: room.clocks)
     clocks = {room.name: room.clocks for room in rooms}
@@ -190,13 +192,44 @@ def least_clocks(owners: Sequence[Piece], rooms: Sequence[Room]) -> float:
                     least = min(clocks[name] for name in piece.rooms)
                     extra = piece.traffic * (min(others) - least)
                     inside.append((extra / piece.span.size, piece.span.size))
-            most = max(most, _fractional(inside, total - capacity))
+            most = max(most, _cover(inside, total - capacity))
     return base + most
 
 
-def _fractional(choices: Iterable[tuple[float, int]], need: int) -> float:
+def _cover(choices: Iterable[tuple[float, int]], need: int) -> float:
+    """The least paid for whole buffers of at least so many bytes; (price a byte, bytes) of each.
+
+    Branch and bound against `_fractional`; where that takes too many nodes, the fractional price.
+    """
+    listed = sorted(choices)
+    if need <= 0:
+        return 0.0
+    best = sum(price * size for price, size in listed)
+    if sum(size for _, size in listed) <= need:
+        return best
+    nodes = 0
+    open_nodes = [(0, need, 0.0)]
+    while open_nodes:
+        at, left, paid = open_nodes.pop()
+        nodes += 1
+        if nodes > COVER_NODES:
+            return _fractional(listed, need)
+        if left <= 0:
+            best = min(best, paid)
+            continue
+        rest = listed[at:]
+        if sum(size for _, size in rest) < left or paid + _fractional(rest, left) >= best:
+            continue
+        price, size = rest[0]
+        open_nodes.append((at + 1, left, paid))
+        open_nodes.append((at + 1, left - size, paid + price * size))
+    return best
+
+
+def _fractional(choices: Sequence[tuple[float, int]], need: int) -> float:
+    """The same where a part of a buffer may be taken; the cheapest bytes come first."""
     paid = 0.0
-    for price, size in sorted(choices):
+    for price, size in choices:
         if need <= 0:
             break
         paid += price * min(size, need)

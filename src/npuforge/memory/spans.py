@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from npuforge.lowering import Schedule
 
@@ -48,12 +49,17 @@ def spans_of(schedule: Schedule) -> list[Span]:
     return spans
 
 
-def lower_bound(spans: Iterable[Span], steps: int) -> tuple[int, int]:
-    """The largest number of bytes in use at one step, and that step."""
+def live_bytes(spans: Iterable[Span], steps: int) -> npt.NDArray[np.int64]:
+    """Bytes in use before the first step, at each of the steps, and behind the last one."""
     change = np.zeros(steps + 3, np.int64)
     for span in spans:
         change[span.first + 1] += span.size
         change[span.last + 2] -= span.size
-    live = np.cumsum(change)
+    return np.cumsum(change)
+
+
+def lower_bound(spans: Iterable[Span], steps: int) -> tuple[int, int]:
+    """The largest number of bytes in use at one step, and that step."""
+    live = live_bytes(spans, steps)
     peak = int(np.argmax(live))
     return int(live[peak]), max(peak - 1, 0)

@@ -126,22 +126,28 @@ class Search:
     Attributes:
         trials: in the order they were made.
         best: the one that was chosen.
-        met: whether it meets the bounds.
         bounds: what was asked.
         session: the chosen quantisation, measured.
         diagnoses: tensors that made the network hard, the worst first.
         ranking: nodes by sensitivity, the most harmful first; empty when it was not needed.
-        raised: nodes with another precision than the scheme's own, by name.
     """
 
     trials: tuple[Trial, ...]
     best: Trial
-    met: bool
     bounds: Bounds
     session: Session
     diagnoses: tuple[Diagnosis, ...]
     ranking: tuple[Sensitivity, ...]
-    raised: Mapping[str, Precision]
+
+    @property
+    def met(self) -> bool:
+        """Whether the chosen one meets the bounds."""
+        return self.bounds.hold(self.best.score, self.best.price)
+
+    @property
+    def raised(self) -> Mapping[str, Precision]:
+        """Nodes with another precision than the scheme's own, by name."""
+        return self.best.candidate.scheme.layers
 
 
 @dataclass(eq=False)
@@ -387,12 +393,10 @@ class _Searcher:
         return Search(
             tuple(self.trials),
             self.best,
-            self.met,
             self._bounds,
             session,
             self.found,
             self.ranking,
-            dict(candidate.scheme.layers),
         )
 
 

@@ -6,7 +6,6 @@ ranges is part of it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -18,6 +17,7 @@ from npuforge.passes import CHANNEL_AXIS
 from npuforge.quantize.assign import node_precisions
 from npuforge.quantize.build import quantize_graph
 from npuforge.quantize.capable import FOLLOWS, WEIGHTED
+from npuforge.quantize.measure import Tally
 from npuforge.quantize.ranges import Range
 from npuforge.quantize.scheme import Granularity, Precision, Scheme
 from npuforge.quantize.score import Reference, Score
@@ -160,7 +160,6 @@ def weight_sqnr(graph: Graph, node: Node, scheme: Scheme) -> float | None:
     bits = 4 if node.name in scheme.int4 else 8
     peaks = weight_peaks(w.data, axis, scheme.weights is Granularity.CHANNEL)
     stored = stored_weights(w.data, weight_scales(peaks, None, 1.0, bits), axis, bits)
-    real = w.data.astype(np.float64)
-    noise = float(np.sum((stored.quant.real(stored.data) - real) ** 2))
-    signal = float(np.sum(real * real))
-    return 10.0 * math.log10(signal / noise) if noise and signal else math.inf
+    tally = Tally()
+    tally.add(w.data.astype(np.float64), stored.quant.real(stored.data))
+    return tally.sqnr

@@ -10,7 +10,7 @@ from typing import Any
 from npuforge.graph import short_name
 from npuforge.messages import parts, text
 from npuforge.quantize import Diagnosis, Price, Quality, Score, Search, Sensitivity, Trial
-from npuforge.report.quantization import QuantizedFile, quantization_document
+from npuforge.report.quantization import QuantizedFile, finite, quantization_document
 
 BARS = 30
 """Groups in the picture, the most harmful ones."""
@@ -23,17 +23,13 @@ def kind_words(kind: Quality) -> str:
     return text(f"QNS-{kind.value}")
 
 
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def score_document(score: Score) -> dict[str, Any]:
     """A score; `sqnr_db` is null where nothing differs."""
     return {
         "kind": score.kind.value,
         "quality": score.quality,
         "drop": score.drop,
-        "sqnr_db": _number(score.sqnr),
+        "sqnr_db": finite(score.sqnr),
         "cosine": score.cosine,
         "agreement": score.agreement,
         "accuracy": score.accuracy,
@@ -126,7 +122,7 @@ def item_document(item: Sensitivity) -> dict[str, Any]:
         "nodes": list(item.nodes),
         "ops": list(item.ops),
         "score": score_document(item.score),
-        "weight_sqnr_db": None if item.weight_sqnr is None else _number(item.weight_sqnr),
+        "weight_sqnr_db": None if item.weight_sqnr is None else finite(item.weight_sqnr),
         "macs": item.macs,
     }
 

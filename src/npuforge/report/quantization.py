@@ -86,7 +86,8 @@ def write_quantized(session: Session, data: Dataset, path: Path) -> QuantizedFil
     return QuantizedFile(path, conversion, found, beside)
 
 
-def _number(value: float) -> float | None:
+def finite(value: float) -> float | None:
+    """A number as JSON can hold it; null for an infinite one."""
     return value if math.isfinite(value) else None
 
 
@@ -96,7 +97,7 @@ def fidelity_document(item: Fidelity) -> dict[str, Any]:
         "tensor": item.tensor,
         "node": item.node,
         "op": item.op,
-        "sqnr_db": _number(item.sqnr),
+        "sqnr_db": finite(item.sqnr),
         "cosine": item.cosine,
         "largest": item.largest,
         "saturated": item.saturated,

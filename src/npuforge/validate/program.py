@@ -241,8 +241,9 @@ class _Session:
     ) -> list[_Choice]:
         """Tensors that the buffer can be, nearest first."""
         known = {name: self.tensors[name] for name in behind.known}
+        every = self.references.candidates(buffer, values.shape)
         found = []
-        for item in self.references.candidates(buffer, values.shape):
+        for item in every:
             interval: Interval | None
             if item.name in known:
                 interval = Interval(known[item.name], known[item.name])
@@ -253,10 +254,7 @@ class _Session:
             found.append(_Choice(item, np.abs(values - item.steps), interval))
         if not found:
             # what it was computed from is not known: the nearest, without a bound
-            near = (
-                _Choice(item, np.abs(values - item.steps), None)
-                for item in self.references.candidates(buffer, values.shape)
-            )
+            near = (_Choice(item, np.abs(values - item.steps), None) for item in every)
             found = [c for c in near if buffer.real or float(c.gap.mean()) <= _PLAUSIBLE]
         found.sort(key=lambda choice: float(choice.gap.mean()))
         return found
@@ -299,8 +297,12 @@ class _Session:
             outside = int(np.count_nonzero((held < ends[0] - slack) | (held > ends[1] + slack)))
             reach = np.maximum(ends[1] - best.item.steps, best.item.steps - ends[0])
             bound = float(reach.max(initial=0.0))
-        different = [c for c in choices if not np.array_equal(c.item.steps, best.item.steps)]
-        names = {c.item.name for c in different} - {best.item.name}
+        equal, other = [], set()
+        for choice in choices:
+            if np.array_equal(choice.item.steps, best.item.steps):
+                equal.append(choice.item.name)
+            else:
+                other.add(choice.item.name)
         comparison = BufferComparison(
             buffer=buffer.name,
             epoch=buffer.epoch,
@@ -312,13 +314,12 @@ class _Session:
             outside=outside,
             saturated=0,
             causes=behind.causes,
-            candidates=1 + len(names),
+            candidates=1 + len(other - {best.item.name}),
         )
         self.found.append((comparison, behind.numbers))
         self.checked.update(behind.names)
         stored = (best.item.steps + offset).astype(values.dtype)
         memory.load(buffer.address, physical(buffer, stored))
-        equal = (c.item.name for c in choices if np.array_equal(c.item.steps, best.item.steps))
         self.placed.append((buffer, self.same(tuple(dict.fromkeys(equal)))))
 
 

@@ -317,7 +317,7 @@ class Enclosure:
         table = function_table(self.graph, node) if given is None else given
         at = np.arange(-128, 128).astype(np.int8).view(np.uint8)
         ordered = table.astype(np.float64)[at]
-        low, high = ordered[inputs[0].low.astype(np.int64) + 128], None
+        low = ordered[inputs[0].low.astype(np.int64) + 128]
         if inputs[0].exact:
             return self._stored(node, low - error, low + error)
         # smallest and largest of the table over each interval, step by step
