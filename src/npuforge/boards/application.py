@@ -1,9 +1,9 @@
 """A user's own application on the virtual board: its mistakes by source line.
 
-The application is compiled for the host against headers of this package that declare what inference
-code calls (LL_ATON's life cycle, cache maintenance, clocks). Each of its loads and stores is seen;
-memory lies at the addresses of the part; the numbers of an inference come from this process. Needs gcc
-and binutils on Linux x86-64.
+The application is compiled for the host against headers of this package that declare what
+inference code calls (LL_ATON's life cycle, cache maintenance, clocks). Each of its loads and stores
+is seen; memory lies at the addresses of the part; the numbers of an inference come from this
+process. Needs gcc and binutils on Linux x86-64.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
+
 from npuforge.boards.application_network import BoardNetwork, tables
 from npuforge.boards.toolchain import BUILD_SECONDS, run_tool
 from npuforge.errors import ToolError
@@ -88,7 +89,7 @@ class Violation:
     Attributes:
         kind: of `cache.h`, for example ``missing_clean``.
         severity: an error, or a warning for what accepted code can show.
-        buffer: name of the variable or buffer with an offset in bytes; a memory where none is known.
+        buffer: name of the variable or buffer, with an offset in bytes; else of the memory.
         address: of the first cache line or byte.
         lines: cache lines of one inference.
         inference: number of the first inference that showed it, from 1; 0: before the first.
@@ -201,7 +202,7 @@ class ApplicationBoard:
         return built
 
     def _gather(self, objects: Sequence[Path], uncached: Sequence[str]) -> list[str]:
-        """Put the application's variables into one section; give sections without cache their own."""
+        """Put the application's variables into one section, each uncached section apart."""
         found: list[str] = []
         for path in objects:
             command = ["objcopy"]
@@ -220,10 +221,8 @@ class ApplicationBoard:
     def _edge(self, at: str) -> Path:
         """An object that begins or ends the section, so that no line is shared with the board."""
         path = self._folder / f"{at}.c"
-        path.write_text(
-            f'__attribute__((section("app_data"), aligned(4096))) char vb_data_{at}[4096] = {{0}};\n',
-            "utf-8",
-        )
+        place = '__attribute__((section("app_data"), aligned(4096)))'
+        path.write_text(f"{place} char vb_data_{at}[4096] = {{0}};\n", "utf-8")
         return path
 
     def _build(self, command: list[str]) -> None:
