@@ -16,6 +16,7 @@ from npuforge.importers import Shapes, load_model
 from npuforge.lowering import Schedule, lower
 from npuforge.mapping import Mapping, map_graph
 from npuforge.memory import Plan, plan_memory, verify_plan
+from npuforge.memory.layout import behind_boot
 from npuforge.numerics import with_contract
 from npuforge.targets import Target
 from npuforge.vocab import Contract
@@ -75,7 +76,7 @@ def _plan_models(system: System) -> Sequence[PlannedModel]:
             graph = with_contract(graph, system.contract)
         mapping = map_graph(graph, system.target)
         schedule = lower(graph, mapping, system.target)
-        plan = plan_memory(schedule, system.target)
+        plan = plan_memory(schedule, behind_boot(system.target))
         verify_plan(schedule, plan, system.target)
         planned.append(PlannedModel(path, graph, mapping, schedule, plan, count_work(schedule)))
     return planned
