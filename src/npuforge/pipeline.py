@@ -18,6 +18,7 @@ from npuforge.importers import Shapes, load_model
 from npuforge.lowering import Schedule, lower
 from npuforge.mapping import Mapping, map_graph
 from npuforge.memory import Plan, verify_plan
+from npuforge.memory.layout import behind_boot
 from npuforge.numerics import with_contract
 from npuforge.targets import Target
 from npuforge.vocab import Contract
@@ -86,7 +87,9 @@ def _plan_models(system: System) -> Sequence[PlannedModel]:
             graph = with_contract(graph, system.contract)
         mapping = map_graph(graph, system.target)
         schedule = lower(graph, mapping, system.target)
-        fitted = fit_schedule(schedule, system.target, system.activations, tiling=system.tiling)
+        fitted = fit_schedule(
+            schedule, behind_boot(system.target), system.activations, tiling=system.tiling
+        )
         schedule, plan = fitted.schedule, fitted.plan
         verify_plan(schedule, plan, system.target)
         work = count_work(schedule)

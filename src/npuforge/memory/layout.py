@@ -246,6 +246,11 @@ class _Rooms:
         return remaining(self.target, self.free)
 
 
+def behind_boot(target: Target) -> Target:
+    """A target whose weights pool begins where its usual boot leaves room for weights."""
+    return _Rooms(target, target.boot()).left()
+
+
 def remaining(target: Target, free: Mapping[str, tuple[int, int]]) -> Target:
     """A target whose pools are what is free of them; pools without anything are left out."""
     pools = []
