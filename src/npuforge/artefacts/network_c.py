@@ -40,7 +40,7 @@ _POOL = re.compile(
     r"offset=(?P<offset>\w{1,40})\s++(?P<mode>\w{0,40}_mode\s++)?.{0,200}?size=(?P<size>\d{1,18})\s++"
     r"(?P<rest>.{0,800}?)\*/"
 )
-_EPOCH = re.compile(r"scheduling epoch=(\d+)")
+_EPOCH = re.compile(r"scheduling epoch=(\d{1,9})\b")
 _KIND = re.compile(r"/\*\s*kind=(\w+)\s+node=(\S+)\s*\*/")
 _VERSION = re.compile(r"GIT_DESCRIPTION\s+\"(?:[^\"]*?v(\d+\.\d+\.\d+)|([^\"-]+-[^\"-]+))[^\"]*\"")
 _GUARD = re.compile(
@@ -452,7 +452,7 @@ def _block(code: _Code, record: Record, kinds: dict[int, list[tuple[str, str]]])
     blob = record.text("blob_address").removesuffix("_address").removesuffix("_ptr")
     number = record.integer("epoch_num", -1)
     if number < 0:
-        digits = re.search(r"(\d+)$", end if end not in ("", "NULL") else blob or start)
+        digits = re.search(r"(\d{1,9})$", end if end not in ("", "NULL") else blob or start)
         number = int(digits[1]) if digits else -1
     before, caches_before, _ = code.body(start)
     after, caches, first = code.body(end)
