@@ -25,7 +25,7 @@ from npuforge.firmware.stm32n6 import board_layout, board_project, has_board_pro
 from npuforge.graph import Array
 from npuforge.messages import text
 from npuforge.pipeline import PlannedModel
-from npuforge.report import new_folder
+from npuforge.report import new_folder, tiling_notes
 from npuforge.report.deployment import deployment_files, write_deployment
 from npuforge.report.quantization import preprocessing_path
 from npuforge.targets import Target
@@ -137,6 +137,8 @@ def deploy_model(
     image_range: str | None = None,
     contract: str | None = None,
     fix_shape: Sequence[str] = (),
+    activations: str | int | None = None,
+    tiling: bool = True,
     emulate: str = "auto",
     preprocess: PathLike | None = None,
     frame: str | None = None,
@@ -155,6 +157,8 @@ def deploy_model(
         image_range: see `run_model`.
         contract: see `run_model`.
         fix_shape: see `run_model`.
+        activations: see `analyze_model`.
+        tiling: see `analyze_model`.
         emulate: "auto" runs the emulator where its tools are, "on" insists, "off" skips it.
         preprocess: declaration of what turns a camera's frame into the input, as `quantize_model`
             writes it; None takes the file beside the model, else `image_range`.
@@ -172,7 +176,10 @@ def deploy_model(
     folder = Path(output)
     with new_folder(folder, replace=force) as work:
         say(text("DEP-plan"))
-        planned, board = api.analyze_model(model, target, contract=contract, fix_shape=fix_shape)
+        planned, board = api.analyze_model(
+            model, target, contract=contract, fix_shape=fix_shape, activations=activations,
+            tiling=tiling,
+        )  # fmt: skip
         api.check_clock(board, clock)
         inputs = api.validation_inputs(
             planned.graph,
@@ -186,7 +193,7 @@ def deploy_model(
         files = _board_project(planned, inputs.samples[-1], board, clock, frames)
         write_sources(work / "firmware", files)
         instructions: tuple[int, ...] = ()
-        notes = []
+        notes = list(tiling_notes(planned, board, clock))
         if tools is None:
             reason = _no_emulator(emulate)
             notes.append(reason)
