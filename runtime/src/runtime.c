@@ -59,8 +59,6 @@ static nf_status check_model(nf_runtime *runtime, const nf_model *model)
 {
     const nf_config *config = runtime->config;
     const nf_network *network = model->network;
-    if (network == NULL)
-        return NF_E_ARGUMENT;
     if (network->abi != NF_ABI)
         return NF_E_VERSION;
     if (network->build != model->build)
@@ -102,9 +100,11 @@ nf_status nf_init(nf_runtime *runtime, const nf_config *config)
     nf_stage(config->port, "runtime_init", NF_OK);
     nf_status status = NF_OK;
     for (uint32_t i = 0u; i < config->model_count && status == NF_OK; ++i) {
-        status = check_model(runtime, &config->models[i]);
         const nf_network *network = config->models[i].network;
-        const nf_field fields[2] = {{"network", i}, {"build", network ? network->build : 0u}};
+        if (network == NULL)
+            return NF_E_ARGUMENT;
+        status = check_model(runtime, &config->models[i]);
+        const nf_field fields[2] = {{"network", i}, {"build", network->build}};
         nf_stage_fields(config->port, "network_init", status, fields, 2u);
     }
     if (status != NF_OK)
@@ -146,6 +146,27 @@ static int taken_by_other(const nf_runtime *runtime, const nf_network *network)
 {
     return runtime->running != 0u && runtime->job.network != network &&
            networks_overlap(network, runtime->job.network);
+}
+
+/* The lines of an output and of all others that touch them and were not invalidated since the run: one call
+ * for neighbours, and no line twice. */
+static nf_range stale_lines(const nf_config *config, nf_session *session, const nf_network *network,
+                            uint32_t index)
+{
+    nf_range lines = nf_whole_lines(config, io_range(network, &network->outputs[index]));
+    session->stale &= ~(1u << index);
+    for (uint32_t i = 0u; i < network->output_count; ++i) {
+        const nf_range other = nf_whole_lines(config, io_range(network, &network->outputs[i]));
+        const uintptr_t end = lines.base + lines.bytes;
+        const uintptr_t other_end = other.base + other.bytes;
+        if ((session->stale >> i & 1u) == 0u || other.base > end || lines.base > other_end)
+            continue;
+        session->stale &= ~(1u << i);
+        lines.base = other.base < lines.base ? other.base : lines.base;
+        lines.bytes = (other_end > end ? other_end : end) - lines.base;
+        i = UINT32_MAX; /* it grew: look at all of them again */
+    }
+    return lines;
 }
 
 static void forget_outputs(nf_session *session, const nf_network *network, nf_range range)
@@ -447,10 +468,9 @@ nf_status nf_output(nf_runtime *runtime, uint32_t model, uint32_t index, const v
     if ((session->ready >> index & 1u) == 0u)
         return NF_E_NO_OUTPUT;
     const nf_range range = io_range(network, &network->outputs[index]);
-    if ((session->stale >> index & 1u) != 0u && other_view(runtime->config)) {
-        nf_invalidate(runtime, range);
-        session->stale &= ~(1u << index);
-    }
+    const nf_config *config = runtime->config;
+    if ((session->stale >> index & 1u) != 0u && other_view(config) && config->port->cache_line != 0u)
+        nf_invalidate(runtime, stale_lines(config, session, network, index));
     *data = (const void *)range.base;
     return NF_OK;
 }

@@ -16,12 +16,12 @@ static void scale_row(const nf_picture *p, const uint8_t *row, uint8_t *out)
 {
     const uint32_t channels = p->channels;
     for (uint32_t x = 0u; x < p->across.outputs; ++x) {
-        const int32_t *weights = &p->across.weights[x * p->across.taps];
+        const uint32_t at = x * p->across.taps;
         const uint8_t *first = &row[p->across.first[x] * channels];
         for (uint32_t c = 0u; c < channels; ++c) {
             uint32_t sum = HALF;
             for (uint32_t k = 0u; k < p->across.count[x]; ++k)
-                sum += (uint32_t)weights[k] * first[k * channels + c];
+                sum += (uint32_t)p->across.weights[at + k] * first[k * channels + c];
             *out = rounded(sum);
             ++out;
         }
@@ -53,14 +53,14 @@ static void fill(const nf_picture *p, uint8_t *input, uint32_t y, uint32_t from,
 static void picture_row(const nf_picture *p, uint8_t *input, uint32_t index)
 {
     const uint32_t row_bytes = (uint32_t)p->across.outputs * p->channels;
-    const int32_t *weights = &p->down.weights[index * p->down.taps];
+    const uint32_t at = index * p->down.taps;
     const uint32_t first = p->down.first[index];
     for (uint32_t x = 0u; x < p->across.outputs; ++x)
         for (uint32_t c = 0u; c < p->channels; ++c) {
             uint32_t sum = HALF;
             for (uint32_t k = 0u; k < p->down.count[index]; ++k) {
                 const uint32_t slot = (first + k) % p->down.taps;
-                sum += (uint32_t)weights[k] * p->rows[slot * row_bytes + x * p->channels + c];
+                sum += (uint32_t)p->down.weights[at + k] * p->rows[slot * row_bytes + x * p->channels + c];
             }
             put(p, input, p->top + index, p->left + x, c, rounded(sum));
         }

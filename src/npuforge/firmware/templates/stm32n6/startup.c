@@ -26,10 +26,13 @@ void Reset_Handler(void)
     /* floating point and MVE are off after reset */
     reg_set(N6_SCB_CPACR, 0xFu << 20);
     reg_barrier();
-    for (uint32_t *src = nf_data_load, *dst = nf_data_start; dst < nf_data_end;)
-        *dst++ = *src++;
-    for (uint32_t *dst = nf_bss_start; dst < nf_bss_end;)
-        *dst++ = 0u;
+    /* numbers, for the symbols are no parts of one array */
+    const uint32_t data_words = ((uintptr_t)nf_data_end - (uintptr_t)nf_data_start) / 4u;
+    const uint32_t bss_words = ((uintptr_t)nf_bss_end - (uintptr_t)nf_bss_start + 3u) / 4u;
+    for (uint32_t i = 0u; i < data_words; ++i)
+        nf_data_start[i] = nf_data_load[i];
+    for (uint32_t i = 0u; i < bss_words; ++i)
+        nf_bss_start[i] = 0u;
     __asm volatile("cpsie i");
     board_exit(main());
 }
