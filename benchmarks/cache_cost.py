@@ -1,10 +1,10 @@
 """Cache maintenance of an inference: the safe runtime against the sequence a careful hand writes.
 
-The rival cleans the lines of the inputs the CPU has written and invalidates the lines of the outputs
-it is going to read, each line once, neighbouring ranges in one call, from the plan's addresses: less
-would leave a line that one side has not seen. The runtime is counted in its port, on a host build of
-the generated networks; all of its results are compared with the known answers. Also: code size of
-the runtime without kernels on a Cortex-M55.
+The rival cleans the lines of the inputs the CPU has written and invalidates the lines of the
+outputs it is going to read, each line once, neighbouring ranges in one call, from the plan's
+addresses: less would leave a line that one side has not seen. The runtime is counted in its port,
+on a host build of the generated networks; all of its results are compared with the known answers.
+Also: code size of the runtime without kernels on a Cortex-M55.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ void nf_network_reset(const nf_network *network)
 {
     for (uint32_t i = 0; i < network->state_count; ++i) {
         const nf_state *state = &network->states[i];
-        memcpy(network->spaces[state->space] + state->offset,
+        (void)memcpy(network->spaces[state->space] + state->offset,
                network->spaces[0] + state->initial, state->bytes);
     }
 }
@@ -49,7 +49,7 @@ int32_t nf_network_argmax(const nf_network *network, uint32_t output)
         else if (io->dtype == NF_UINT8)
             value = (float)data[i];
         else if (io->dtype == NF_FLOAT32)
-            memcpy(&value, data + (size_t)i * 4u, sizeof value);
+            (void)memcpy(&value, data + (size_t)i * 4u, sizeof value);
         else
             return -1;
         if (best < 0 || value > largest) {

@@ -92,7 +92,7 @@ nf_status nf_init(nf_runtime *runtime, const nf_config *config)
 {
     if (runtime == NULL || config == NULL || config->port == NULL)
         return NF_E_ARGUMENT;
-    memset(runtime, 0, sizeof *runtime);
+    (void)memset(runtime, 0, sizeof *runtime);
     const uint32_t alignment = config->alignment;
     if (config->model_count > NF_MAX_NETWORKS || (alignment & (alignment - 1u)) != 0u)
         return NF_E_ARGUMENT;
@@ -148,24 +148,32 @@ static int taken_by_other(const nf_runtime *runtime, const nf_network *network)
            networks_overlap(network, runtime->job.network);
 }
 
-/* The lines of an output and of all others that touch them and were not invalidated since the run: one call
- * for neighbours, and no line twice. */
+/* Take the lines of an output that touch a range into it, if no call has invalidated them since the run. */
+static int join_stale(const nf_config *config, nf_session *session, const nf_network *network,
+                      uint32_t index, nf_range *lines)
+{
+    const nf_range other = nf_whole_lines(config, io_range(network, &network->outputs[index]));
+    const uintptr_t end = lines->base + lines->bytes;
+    const uintptr_t other_end = other.base + other.bytes;
+    if ((session->stale >> index & 1u) == 0u || other.base > end || lines->base > other_end)
+        return 0;
+    session->stale &= ~(1u << index);
+    lines->base = other.base < lines->base ? other.base : lines->base;
+    lines->bytes = (other_end > end ? other_end : end) - lines->base;
+    return 1;
+}
+
+/* The lines of an output and of all that touch them: one call for neighbours, and no line twice. */
 static nf_range stale_lines(const nf_config *config, nf_session *session, const nf_network *network,
                             uint32_t index)
 {
     nf_range lines = nf_whole_lines(config, io_range(network, &network->outputs[index]));
-    session->stale &= ~(1u << index);
-    for (uint32_t i = 0u; i < network->output_count; ++i) {
-        const nf_range other = nf_whole_lines(config, io_range(network, &network->outputs[i]));
-        const uintptr_t end = lines.base + lines.bytes;
-        const uintptr_t other_end = other.base + other.bytes;
-        if ((session->stale >> i & 1u) == 0u || other.base > end || lines.base > other_end)
-            continue;
-        session->stale &= ~(1u << i);
-        lines.base = other.base < lines.base ? other.base : lines.base;
-        lines.bytes = (other_end > end ? other_end : end) - lines.base;
-        i = UINT32_MAX; /* it grew: look at all of them again */
-    }
+    int grew;
+    do {
+        grew = 0;
+        for (uint32_t i = 0u; i < network->output_count; ++i)
+            grew |= join_stale(config, session, network, i, &lines);
+    } while (grew != 0);
     return lines;
 }
 
@@ -269,7 +277,7 @@ nf_status nf_input(nf_runtime *runtime, uint32_t model, uint32_t index, const nf
     int changed = torn(frame);
     if (!changed) {
         mark_filled(session, network, index);
-        memcpy(nf_network_input(network, index), frame->data, frame->bytes);
+        (void)memcpy(nf_network_input(network, index), frame->data, frame->bytes);
         runtime->config->port->barrier();
         changed = torn(frame);
     }
