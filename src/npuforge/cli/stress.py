@@ -116,7 +116,8 @@ def _print_application(shown: ApplicationStress, as_json: bool) -> None:
         for v in shown.violations:
             where = v.cause if v.cause.file else v.effect
             head = f"{v.severity.value} {v.kind}"
-            out.print(Text.assemble((str(where), "bold"), ": ", (head, colours[v.severity])))
+            title = Text.assemble((str(where), "bold"), ": ", (head, colours[v.severity]))
+            out.print(title, soft_wrap=True)
             out.print(f"  {v.message}", markup=False, soft_wrap=True)
             out.print(f"  {v.hint}", markup=False, soft_wrap=True)
             lines = f"cache line {v.address & ~31:#010x}, {v.lines} lines" if v.address else ""
