@@ -17,7 +17,7 @@ from common import arguments, model_files, report
 from detector import detector
 
 from npuforge.boards import HostBoard
-from npuforge.explore.shortfall import on_chip
+from npuforge.explore.fit import on_chip
 from npuforge.explore.tiling import Tiler, tile_least, tile_within
 from npuforge.graph import Graph
 from npuforge.importers import load_model
