@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from npuforge.api_st import StCompilation, compile_with_st, st_document
 from npuforge.boards import (
     HostBoard,
     Toolchain,
@@ -18,6 +19,7 @@ from npuforge.boards import (
     missing_tools,
     write_sources,
 )
+from npuforge.boards.stedgeai import COMPILE_SECONDS
 from npuforge.errors import UsageError
 from npuforge.firmware import KnownAnswer, identifier
 from npuforge.firmware.preprocess import PictureInput
@@ -26,6 +28,7 @@ from npuforge.graph import Array
 from npuforge.messages import text
 from npuforge.pipeline import PlannedModel
 from npuforge.report import new_folder, tiling_notes
+from npuforge.report.bundle import json_bytes
 from npuforge.report.deployment import deployment_files, write_deployment
 from npuforge.report.quantization import preprocessing_path
 from npuforge.targets import Target
@@ -117,6 +120,7 @@ class Deployment:
         target: the board.
         validation: what was executed and compared.
         notes: what the user should know, in words.
+        st: what ST's compiler made of it; None for backend "cpu".
     """
 
     folder: Path
@@ -124,6 +128,7 @@ class Deployment:
     target: Target
     validation: Validation
     notes: tuple[str, ...]
+    st: StCompilation | None = None
 
 
 def deploy_model(
@@ -142,6 +147,8 @@ def deploy_model(
     emulate: str = "auto",
     preprocess: PathLike | None = None,
     frame: str | None = None,
+    backend: str = "cpu",
+    st_seconds: float = COMPILE_SECONDS,
     force: bool = False,
     tick: Tick | None = None,
 ) -> Deployment:
@@ -163,6 +170,9 @@ def deploy_model(
         preprocess: declaration of what turns a camera's frame into the input, as `quantize_model`
             writes it; None takes the file beside the model, else `image_range`.
         frame: "WIDTHxHEIGHT" of the camera's frames; None is the size of the input.
+        backend: "cpu"; "st" compiles the network with ST's compiler too, where it is installed, for
+            latency and for memory, and leaves folder `st` ready to run where it is not.
+        st_seconds: time limit of one run of ST's compiler.
         force: replace an existing folder.
         tick: called with the name of each stage as it begins.
 
@@ -172,6 +182,8 @@ def deploy_model(
     from npuforge import api
 
     say = tick or (lambda _: None)
+    if backend not in ("cpu", "st"):
+        raise UsageError("DEP-004", value=backend)
     tools = _emulator(emulate)
     folder = Path(output)
     with new_folder(folder, replace=force) as work:
@@ -207,11 +219,29 @@ def deploy_model(
                 checks.append(check)
                 copy_images(Path(build), work / "firmware" / "images")
         validation = Validation(tuple(checks), False, inputs.origin, instructions)
+        st = None
+        if backend == "st":
+            say(text("DEP-st"))
+            st = _compile_with_st(planned, board, work / "st", st_seconds, say)
+            if st.tool is None:
+                notes.append(text("DEP-no-st"))
         say(text("DEP-report"))
         documents = deployment_files(planned, board, clock, validation)
+        if st is not None:
+            documents["st.json"] = json_bytes(st_document(st))
         write_deployment(work, documents, planned, board, clock, validation, tools)
     notes += [check.reason for check in checks if check.status is Status.NOT_RUN]
-    return Deployment(folder, planned, board, validation, tuple(dict.fromkeys(notes)))
+    return Deployment(folder, planned, board, validation, tuple(dict.fromkeys(notes)), st)
+
+
+def _compile_with_st(
+    model: PlannedModel, board: Target, folder: Path, seconds: float, tick: Tick
+) -> StCompilation:
+    if not board.has_neural_art:
+        raise UsageError("DEP-005", target=board.name)
+    name = identifier(model.graph.name)
+    layout = board_layout([(name, model.schedule)], board, model.graph.name)
+    return compile_with_st(model, layout, name, folder, seconds=seconds, tick=tick)
 
 
 def copy_images(build: Path, folder: Path) -> None:

@@ -35,6 +35,7 @@ LAYERS = (
         "api_memory",
         "api_optimize",
         "api_quantize",
+        "api_st",
     ),
     ("cli",),
 )

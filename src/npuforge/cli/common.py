@@ -13,6 +13,7 @@ from npuforge.errors import NpuforgeError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from npuforge.api_st import StCompilation
     from npuforge.validate import Validation
 
 
@@ -138,3 +139,37 @@ def print_validation(validation: Validation) -> None:
                 markup=False,
             )
     out.print(verdict(validation), markup=False)
+
+
+def print_st(made: StCompilation) -> None:
+    """What ST's compiler made with each objective, and why it failed where it did."""
+    from npuforge.api_st import st_document
+
+    document = st_document(made)
+    print_table(
+        "ST's compiler",
+        (
+            "objective", "status", ">activation bytes", ">weight bytes", "epochs", ">est. clocks",
+            ">seconds",
+        ),
+        [
+            (
+                row["objective"], row["status"], row["activation_bytes"] or "",
+                row["weight_bytes"] or "",
+                ", ".join(f"{kind} {count}" for kind, count in row["epochs"].items() if count),
+                row["estimated_npu_clocks"] or "", row["seconds"],
+            )
+            for row in document["runs"]
+        ],
+    )  # fmt: skip
+    out = console()
+    for row in document["runs"]:
+        for line in row["messages"][:3]:
+            out.print(f"{row['objective']}: {line}", markup=False)
+        for cause in row["causes"][:3]:
+            out.print(
+                f"{row['objective']}: {cause['message']}. {cause['cause']} {cause['remedy']}",
+                markup=False,
+            )
+    for goal, objective in document["best"].items():
+        out.print(f"best for {goal}: {objective}", markup=False)

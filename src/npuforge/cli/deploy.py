@@ -35,6 +35,10 @@ def command(
         None, help="Declaration of the preprocessing that the firmware does (TOML)."
     ),
     frame: str | None = typer.Option(None, help="640x480: size of the camera's frames."),
+    backend: str = typer.Option(
+        "cpu", help="cpu, or st: ST's compiler too, for latency and for memory, where installed."
+    ),
+    st_timeout: float = typer.Option(1800, min=1, help="Seconds for one run of ST's compiler."),
     force: bool = typer.Option(False, "--force", help="Replace an existing folder."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
 ) -> None:
@@ -43,6 +47,7 @@ def command(
     from npuforge.cli.common import (
         console,
         print_json,
+        print_st,
         print_validation,
         print_warning,
         progress,
@@ -65,6 +70,8 @@ def command(
             emulate=emulate,
             preprocess=preprocess,
             frame=frame,
+            backend=backend,
+            st_seconds=st_timeout,
             force=force,
             tick=status,
         )
@@ -88,6 +95,8 @@ def command(
             markup=False,
         )
         print_validation(done.validation)
+        if done.st is not None and done.st.runs:
+            print_st(done.st)
         out.print(f"bundle: {done.folder}", markup=False, soft_wrap=True)
         out.print(f"  look at {done.folder / 'report.html'}", markup=False, soft_wrap=True)
         out.print(f"  firmware in {done.folder / 'firmware'}", markup=False, soft_wrap=True)

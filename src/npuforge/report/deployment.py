@@ -51,9 +51,9 @@ def write_deployment(
     validation: Validation,
     tools: Toolchain | None,
 ) -> None:
-    """Write documents and manifest beside the firmware that is already in the folder."""
+    """Write documents and manifest beside what is already in the folder: firmware, and `st`."""
     everything = dict(files)
-    for path in sorted((folder / "firmware").rglob("*")):
+    for path in sorted(folder.rglob("*")):
         if path.is_file():
             everything[path.relative_to(folder).as_posix()] = path.read_bytes()
     versions = dict(tools.versions) if tools is not None else {}
