@@ -175,7 +175,7 @@ def check_bundle(folder: Path) -> dict[str, dict[str, object]]:
     found = {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.rglob("*")
-        if path.is_file() and path.name != "manifest.json"
+        if path.is_file() and path != folder / "manifest.json"
     }
     assert found == manifest["files"]
     documents = {"manifest": manifest}
