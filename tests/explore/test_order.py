@@ -119,7 +119,10 @@ def test_no_order_needs_less(seed: int) -> None:
     assert ended
     assert orders.peak(order) == least
     assert orders.within(least - 1, 1 << 20)[0::2] == (None, True)
-    assert orders.bound(range(orders.count)) <= least
+    worst = orders.bound(range(orders.count))
+    assert worst.nbytes <= least
+    divided, _ = orders.around(worst, 1 << 20)
+    assert divided is None or orders.peak(divided) == worst.nbytes == least
 
 
 def test_an_early_end_proves_nothing() -> None:

@@ -46,6 +46,19 @@ class Cut:
             total += flow
         return total
 
+    def side(self) -> list[bool]:
+        """For each node whether it is on the source's side of the smallest cut that was found."""
+        seen = [False] * len(self._edges)
+        seen[0] = True
+        queue = deque((0,))
+        while queue:
+            for edge in self._edges[queue.popleft()]:
+                to = self._head[edge]
+                if self._room[edge] and not seen[to]:
+                    seen[to] = True
+                    queue.append(to)
+        return seen
+
     def _path(self) -> list[int] | None:
         """For each node the edge it was reached by; None when the sink is not reached."""
         came = [-1] * len(self._edges)

@@ -85,6 +85,21 @@ class _Place:
     next_ones: int = -1
 
 
+@dataclass(frozen=True)
+class Bound:
+    """Bytes that every order needs.
+
+    Attributes:
+        nbytes: of them.
+        step: the step that needs them; None when it is the beginning or the end.
+        finished: the steps, as bits, behind which it needs no more than that.
+    """
+
+    nbytes: int
+    step: int | None
+    finished: int
+
+
 class Orders:
     """The orders of one schedule: steps and sets of steps as bits of integers."""
 
@@ -156,7 +171,7 @@ class Orders:
             next_ones = -1 if next_ones & ready == ready else next_ones & ready
         return _Place(done, ready, alive, max(place.peak, during), next_ones)
 
-    def forced(self, place: _Place) -> tuple[_Place, list[int]] | None:
+    def forced(self, place: _Place, goal: int) -> tuple[_Place, list[int]] | None:
         """Take steps as long as one fits under the peak, ends a buffer and leaves no more alive.
 
         Returns:
@@ -164,7 +179,7 @@ class Orders:
         """
         taken: list[int] = []
         while True:
-            for step in _bits(place.ready):
+            for step in _bits(place.ready & goal):
                 during, after, ends = self.needs(place, step)
                 if ends and during <= place.peak and after <= place.alive:
                     break
@@ -175,7 +190,7 @@ class Orders:
             place = self.take(place, step)
             taken.append(step)
 
-    def bound(self, order: Sequence[int]) -> int:
+    def bound(self, order: Sequence[int]) -> Bound:
         """Bytes that every order needs at its worst step; at most those of a known order.
 
         For each step the fewest bytes that any set of finished steps leaves alive beside it: a
@@ -186,15 +201,18 @@ class Orders:
         """
         before, behind = self._closures()
         place, needed = self.start(), [0] * self.count
-        least = max(place.alive, sum(b.size for b in self._buffers if b.after))
+        ends = sum(b.size for b in self._buffers if b.after)
+        worst = Bound(max(place.alive, ends), None, 0)
         for step in order:
             needed[step] = self.needs(place, step)[0]
             place = self.take(place, step)
         for step in sorted(range(self.count), key=lambda n: -needed[n]):
-            if needed[step] <= least:
+            if needed[step] <= worst.nbytes:
                 break
-            least = max(least, self._beside(step, before[step], behind[step], needed[step]))
-        return least
+            found = self._beside(step, before[step], behind[step], needed[step])
+            if found.nbytes > worst.nbytes:
+                worst = found
+        return worst
 
     def _closures(self) -> tuple[list[int], list[int]]:
         """For each step all that come before it in every order, and all behind it."""
@@ -208,7 +226,7 @@ class Orders:
                 behind[m] |= behind[n] | 1 << n
         return before, behind
 
-    def _beside(self, step: int, before: int, behind: int, most: int) -> int:
+    def _beside(self, step: int, before: int, behind: int, most: int) -> Bound:
         """Fewest bytes alive during a step, with itself, over all sets of finished steps."""
         own = sum(b.size for b in self._touched[step])
         others = [b for b in self._buffers if not b.users >> step & 1]
@@ -233,7 +251,10 @@ class Orders:
                 cut.add(2 + n, at, FREE)
                 cut.add(at + 1, 2 + n, FREE)
             at += 2
-        return own + cut.smallest(most - own)
+        nbytes = own + cut.smallest(most - own)
+        side = cut.side()
+        finished = sum(1 << n for n in range(self.count) if side[2 + n] and n != step)
+        return Bound(nbytes, step, finished)
 
     def greedy(self, width: int) -> tuple[int, list[int]]:
         """Peak and order of a beam search; with width 1 what leaves the least comes next."""
@@ -251,40 +272,47 @@ class Orders:
         place, path = beam[0]
         return place.peak, list(path)
 
-    def within(self, capacity: int, limit: int) -> tuple[list[int] | None, int, bool]:
+    def within(
+        self, capacity: int, limit: int, begin: _Place | None = None, goal: int = -1
+    ) -> tuple[list[int] | None, int, bool]:
         """An order that never needs more than a capacity.
 
         Args:
             capacity: bytes.
             limit: sets of finished steps that are opened at most.
+            begin: where it begins; None for the beginning.
+            goal: the steps that are finished at its end, as bits; -1 for all.
 
         Returns:
             The order, None when there is none or the limit was reached; sets that were opened;
             whether the search came to an end.
         """
-        start = self.start()
+        start = begin or self.start()
+        goal = self.everything if goal < 0 else goal
         if start.alive > capacity:
             return None, 0, True
-        entered = self.forced(replace(start, peak=capacity))
+        entered = self.forced(replace(start, peak=capacity, next_ones=-1), goal)
         assert entered is not None
         first, taken = entered
         key = (first.done, first.next_ones)
-        came: dict[tuple[int, int], tuple[tuple[int, int], list[int]]] = {key: ((0, -1), taken)}
+        came: dict[tuple[int, int], tuple[tuple[int, int], list[int]]] = {
+            key: ((start.done, 0), taken)
+        }
         # the deepest first, and of these the one that leaves the least alive
         heap = [(-first.done.bit_count(), first.alive, *key, first)]
         opened = 0
         while heap:
             *_, place = heapq.heappop(heap)
             key = (place.done, place.next_ones)
-            if place.done == self.everything:
-                return self._path(came, key), opened, True
+            if place.done == goal:
+                return self._path(came, key, start.done), opened, True
             if opened >= limit:
                 return None, opened, False
             opened += 1
-            for step in _bits(place.ready & place.next_ones):
+            for step in _bits(place.ready & place.next_ones & goal):
                 if self.needs(place, step)[0] > capacity:
                     continue
-                entered = self.forced(self.take(place, step))
+                entered = self.forced(self.take(place, step), goal)
                 if entered is None:
                     continue
                 after, taken = entered
@@ -295,6 +323,21 @@ class Orders:
                 heapq.heappush(heap, (-after.done.bit_count(), after.alive, *at, after))
         return None, opened, True
 
+    def around(self, worst: Bound, limit: int) -> tuple[list[int] | None, int]:
+        """An order that needs no more than a bound, and the sets that were opened.
+
+        The step of the bound divides the order: first what is finished at its best, then the step,
+        then the rest. Each part alone is much smaller than the whole.
+        """
+        first, opened, _ = self.within(worst.nbytes, limit, None, worst.finished)
+        if first is None or worst.step is None:
+            return None, opened
+        place = self.start()
+        for step in (*first, worst.step):
+            place = self.take(place, step)
+        rest, more, _ = self.within(worst.nbytes, limit, place)
+        return (None if rest is None else [*first, worst.step, *rest]), opened + more
+
     def peak(self, order: Sequence[int]) -> int:
         """Most bytes alive at once in an order."""
         place = self.start()
@@ -304,10 +347,12 @@ class Orders:
 
     @staticmethod
     def _path(
-        came: dict[tuple[int, int], tuple[tuple[int, int], list[int]]], at: tuple[int, int]
+        came: dict[tuple[int, int], tuple[tuple[int, int], list[int]]],
+        at: tuple[int, int],
+        first: int,
     ) -> list[int]:
         order: list[int] = []
-        while at[0]:
+        while at[0] != first:
             at, taken = came[at]
             order = taken + order
         return order
@@ -334,7 +379,12 @@ def best_order(schedule: Schedule, limit: int = MOST_SETS) -> Ordering:
     orders = Orders(schedule)
     before = bytes_needed(schedule)
     best: Sequence[int] = range(orders.count)
-    after, bound, opened = before, orders.bound(best), 0
+    worst = orders.bound(best)
+    after, bound, opened = before, worst.nbytes, 0
+    if after > bound:
+        divided, opened = orders.around(worst, limit // 8)
+        if divided is not None:
+            best, after = divided, orders.peak(divided)
     for width in (1, BEAM):
         if after > bound:
             peak, found = orders.greedy(width)
