@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from common import model_files, report
+from common import lite_interpreter, model_files, report
 from detector import detector
 
 from npuforge.boards import HostBoard
@@ -60,6 +60,19 @@ def vela_bytes(python: Path, file: Path) -> int:
     found = re.search(r"Total SRAM used\s+([\d.]+) KiB", done.stdout)
     assert found is not None, done.stdout
     return round(float(found[1]) * 1024)
+
+
+def same_in_litert(graph: Graph, content: bytes) -> bool:
+    """Whether LiteRT's reference kernels give backend cpu's outputs, byte for byte."""
+    sample = random_inputs(graph, np.random.default_rng(0))
+    want = Executor(graph).run(sample)
+    interpreter = lite_interpreter(content)
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], sample[graph.inputs[0]])
+    interpreter.invoke()
+    return all(
+        np.array_equal(interpreter.get_tensor(detail["index"]), want[name])
+        for detail, name in zip(interpreter.get_output_details(), graph.outputs, strict=True)
+    )
 
 
 def compared(
@@ -117,7 +130,8 @@ def main() -> None:
     graph = detector(SIDE)
     with TemporaryDirectory() as folder:
         file = Path(folder) / "detector.tflite"
-        file.write_bytes(convert(graph, Format.TFLITE).content)
+        content = convert(graph, Format.TFLITE).content
+        file.write_bytes(content)
         other = rival(file)
     goals = [(f"SRAM of {chip.name}: {inside}", inside), ("the least", None)]
     rows += compared(graph, chip, goals, other)
@@ -127,6 +141,7 @@ def main() -> None:
          "bytes moved in windows", "kernel calls", "same output", "seconds of search",
          "Vela, SRAM for size"),
         rows, options.json, networks=len(GOALS) + 1,
+        detector_outputs_equal_to_litert="yes" if same_in_litert(graph, content) else "NO",
     )  # fmt: skip
 
 

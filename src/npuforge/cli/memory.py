@@ -203,6 +203,10 @@ def _shortfall(entry: dict[str, Any]) -> None:
         ),
         markup=False, soft_wrap=True,
     )  # fmt: skip
+    if entry["peak_epoch"] is not None:
+        out.print(
+            text("SYS-shortfall-epoch", epoch=entry["peak_epoch"]), markup=False, soft_wrap=True
+        )
     print_table(
         f"alive together at step {entry['together_at']}",
         ("buffer", ">bytes", ">first step", ">last step"),

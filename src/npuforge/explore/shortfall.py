@@ -67,11 +67,20 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A network that does not fit the memory on the chip, and its remedies, best first."""
+    """A network that does not fit the memory on the chip, and its remedies, best first.
+
+    Attributes:
+        network: its name.
+        shortfall: what is missing, where, and what cannot be there together.
+        remedies: best first.
+        epoch: number of the predicted NPU epoch with the node of the peak, from 0; None without
+            an NPU, or where the node is part of none.
+    """
 
     network: str
     shortfall: Shortfall
     remedies: tuple[Remedy, ...]
+    epoch: int | None = None
 
     def helps(self, kind: str) -> bool:
         """Whether a remedy of this kind is enough."""
@@ -100,7 +109,16 @@ def diagnose(name: str, graph: Graph, schedule: Schedule, target: Target) -> Dia
     found += [*_tiling(schedule, inside), *_integers(schedule, inside)]
     found += [*_resolution(schedule, inside), *_spill(graph, schedule, target, inside, capacity)]
     ranked = sorted(found, key=lambda r: (not r.fits, r.outside, _rank(r.kind), r.planned))
-    return Diagnosis(name, find_shortfall(schedule, capacity), tuple(ranked))
+    short = find_shortfall(schedule, capacity)
+    return Diagnosis(name, short, tuple(ranked), _epoch(graph, target, short.node))
+
+
+def _epoch(graph: Graph, target: Target, node: str) -> int | None:
+    if not target.has_neural_art:
+        return None
+    epochs = map_to_npu(graph).epochs
+    holds = (n for n, epoch in enumerate(epochs) if any(op.node == node for op in epoch.operations))
+    return next(holds, None)
 
 
 def diagnose_system(description: SystemDescription) -> tuple[Diagnosis, ...]:

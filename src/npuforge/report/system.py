@@ -236,6 +236,7 @@ def diagnosis_document(found: Diagnosis) -> Document:
         "missing": short.missing,
         "peak_step": short.step,
         "peak_node": short.node,
+        "peak_epoch": found.epoch,
         "together_at": short.at,
         "together": [
             {"buffer": b.name, "bytes": b.nbytes, "first_step": b.first, "last_step": b.last}
