@@ -35,6 +35,13 @@ static uint32_t crc32_of(const uint8_t *data, uint32_t bytes)
     return ~crc;
 }
 
+/* Whether what runs the networks sees another view of the memory than the CPU. Where the CPU itself
+ * runs them, its cached view is the only one that counts: invalidating would discard results. */
+static int other_view(const nf_config *config)
+{
+    return config->port->master != NF_REACH_CPU;
+}
+
 static nf_status check_weights(const nf_network *network)
 {
     const uint8_t *data = network->spaces[0];
@@ -73,6 +80,8 @@ static nf_status check_model(nf_runtime *runtime, const nf_model *model)
                                                 &pool);
         if (status != NF_OK)
             return status;
+        if (!other_view(config))
+            continue;
         if (i > 0u)
             nf_invalidate(runtime, range);
         else if ((config->pools[pool].flags & NF_WRITABLE) != 0u)
@@ -264,7 +273,8 @@ nf_status nf_reset(nf_runtime *runtime, uint32_t model)
         return NF_E_IN_FLIGHT;
     /* stale lines must not come back with the bytes beside the variable */
     for (uint32_t i = 0u; i < network->state_count; ++i)
-        nf_invalidate(runtime, state_range(network, &network->states[i]));
+        if (other_view(runtime->config))
+            nf_invalidate(runtime, state_range(network, &network->states[i]));
     nf_network_reset(network);
     session->states_dirty = network->state_count != 0u ? 1u : 0u;
     session->has_frame = 0u;
@@ -286,7 +296,7 @@ static void batch_flush(nf_runtime *runtime, batch *b)
 
 static void batch_add(nf_runtime *runtime, batch *b, nf_range range)
 {
-    if (runtime->config->port->cache_line == 0u)
+    if (runtime->config->port->cache_line == 0u || !other_view(runtime->config))
         return;
     const nf_range lines = nf_whole_lines(runtime->config, range);
     uintptr_t low = lines.base;
@@ -437,7 +447,7 @@ nf_status nf_output(nf_runtime *runtime, uint32_t model, uint32_t index, const v
     if ((session->ready >> index & 1u) == 0u)
         return NF_E_NO_OUTPUT;
     const nf_range range = io_range(network, &network->outputs[index]);
-    if ((session->stale >> index & 1u) != 0u) {
+    if ((session->stale >> index & 1u) != 0u && other_view(runtime->config)) {
         nf_invalidate(runtime, range);
         session->stale &= ~(1u << index);
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npuforge import api_aton, api_board, api_doctor, api_memory, api_optimize, api_quantize
+from npuforge import (
+    api_aton,
+    api_board,
+    api_deploy,
+    api_doctor,
+    api_memory,
+    api_optimize,
+    api_quantize,
+)
 from npuforge.accelerators.neural_art.epochs import DEFAULT_RELEASE
 from npuforge.accelerators.neural_art.lowering import default_choices
 from npuforge.aton.choices import match_compiled
@@ -24,7 +31,6 @@ from npuforge.boards import (
     Toolchain,
     build_project,
     find_toolchain,
-    missing_tools,
     write_sources,
 )
 from npuforge.boards.virtual_board import FaultResult, StressResult, VirtualBoard
@@ -48,8 +54,7 @@ from npuforge.numerics.neural_art import (
     with_neural_art,
 )
 from npuforge.pipeline import PlannedModel, System, plan_system
-from npuforge.report import check_writable, fit_notes, new_folder, write_file
-from npuforge.report.deployment import deployment_files, write_deployment
+from npuforge.report import check_writable, write_file
 from npuforge.report.run import evidence as evidence
 from npuforge.report.run import run_document as run_document
 from npuforge.report.run import save_arrays as save_arrays
@@ -57,7 +62,6 @@ from npuforge.targets import Target, load_target, target_names
 from npuforge.tasks import ImageRange, Samples, load_samples
 from npuforge.validate import (
     Check,
-    Status,
     Validation,
     check_emulated,
     check_host,
@@ -90,6 +94,8 @@ draw_memory = api_memory.draw_memory
 export_plan = api_memory.export_plan
 shortfalls = api_memory.shortfalls
 write_system = api_memory.write_system
+Deployment = api_deploy.Deployment
+deploy_model = api_deploy.deploy_model
 explain_finding = api_doctor.explain_finding
 guided_advice = api_doctor.guided_advice
 probe_source = api_doctor.probe_source
@@ -561,7 +567,10 @@ def validate_against(
     return validate_against_chip(reference, chip, chip_choices(chip, program), inputs.samples)
 
 
-def _project(model: PlannedModel, sample: Mapping[str, Array], board: Target) -> dict[str, bytes]:
+def emulated_project(
+    model: PlannedModel, sample: Mapping[str, Array], board: Target
+) -> dict[str, bytes]:
+    """The project of a model for the machine that can run it here."""
     machine = load_target(board.emulated_by or board.name)
     outputs = HostBoard(model.graph, model.schedule, model.plan).run(sample).outputs
     network = Network(identifier(model.graph.name), model.graph, model.schedule, model.plan)
@@ -588,7 +597,7 @@ def stress_model(
     planned = plan_system(System((Path(model),), board)).models[0]
     sample = random_inputs(planned.graph, np.random.default_rng(seed))
     with TemporaryDirectory(prefix="npuforge-") as folder:
-        virtual = VirtualBoard(_project(planned, sample, board), Path(folder))
+        virtual = VirtualBoard(emulated_project(planned, sample, board), Path(folder))
         result = virtual.stress(inferences, seed)
         return result, virtual.inject(trials, seed=seed) if trials else ()
 
@@ -597,7 +606,7 @@ def write_project(
     folder: Path, model: PlannedModel, inputs: ValidationInputs, board: Target
 ) -> None:
     """Write the firmware project of a model for the machine that can run it here."""
-    write_sources(folder, _project(model, inputs.samples[-1], board))
+    write_sources(folder, emulated_project(model, inputs.samples[-1], board))
 
 
 def emulated_check(
@@ -610,126 +619,6 @@ def emulated_check(
     board.known_answer()
     check = check_emulated(model.graph, board, inputs.samples, host)
     return check, board.count_instructions(inputs.samples[-1])
-
-
-@dataclass(frozen=True, eq=False)
-class Deployment:
-    """The result of `deploy_model`.
-
-    Attributes:
-        folder: the bundle.
-        model: the planned model.
-        target: the board.
-        validation: what was executed and compared.
-        notes: what the user should know, in words.
-    """
-
-    folder: Path
-    model: PlannedModel
-    target: Target
-    validation: Validation
-    notes: tuple[str, ...]
-
-
-def deploy_model(
-    model: PathLike,
-    target: str,
-    output: PathLike,
-    *,
-    clock: str = "nominal",
-    valinput: Sequence[PathLike] = (),
-    random_samples: int | None = None,
-    image_range: str | None = None,
-    contract: str | None = None,
-    fix_shape: Sequence[str] = (),
-    activations: str | int | None = None,
-    tiling: bool = True,
-    emulate: str = "auto",
-    force: bool = False,
-    tick: Tick | None = None,
-) -> Deployment:
-    """The main job: from a model file to a validated firmware project and a report.
-
-    Args:
-        model: TFLite or ONNX file.
-        target: board name or description file.
-        output: folder of the bundle; it appears complete or not at all.
-        clock: operating point.
-        valinput: input files beside the random samples; the last sample becomes the known answer.
-        random_samples: number of random samples; 10 when None.
-        image_range: see `run_model`.
-        contract: see `run_model`.
-        fix_shape: see `run_model`.
-        activations: see `analyze_model`.
-        tiling: see `analyze_model`.
-        emulate: "auto" runs the emulator where its tools are, "on" insists, "off" skips it.
-        force: replace an existing folder.
-        tick: called with the name of each stage as it begins.
-
-    Raises:
-        NpuforgeError: whatever a stage refuses; nothing is left behind then.
-    """
-    say = tick or (lambda _: None)
-    tools = _emulator(emulate)
-    folder = Path(output)
-    with new_folder(folder, replace=force) as work:
-        say(text("DEP-plan"))
-        planned, board = analyze_model(
-            model, target, contract=contract, fix_shape=fix_shape, activations=activations,
-            tiling=tiling,
-        )  # fmt: skip
-        check_clock(board, clock)
-        inputs = validation_inputs(
-            planned.graph,
-            valinput,
-            random_samples=random_samples,
-            image_range=image_range,
-        )
-        say(text("DEP-host"))
-        checks = [host_check(planned, inputs)]
-        write_project(work / "firmware", planned, inputs, board)
-        instructions: tuple[int, ...] = ()
-        notes = list(fit_notes(planned, board, clock))
-        if tools is None:
-            reason = _no_emulator(emulate)
-            notes.append(reason)
-            checks.append(not_run("qemu mps3-an547", "host run", reason))
-        else:
-            say(text("DEP-build"))
-            with TemporaryDirectory(prefix="npuforge-") as build:
-                build_project(work / "firmware", Path(build), tools)
-                say(text("DEP-emulate"))
-                check, instructions = emulated_check(planned, inputs, Path(build), tools)
-                checks.append(check)
-                copy_images(Path(build), work / "firmware" / "images")
-        validation = Validation(tuple(checks), False, inputs.origin, instructions)
-        say(text("DEP-report"))
-        files = deployment_files(planned, board, clock, validation)
-        write_deployment(work, files, planned, board, clock, validation, tools)
-    notes += [check.reason for check in checks if check.status is Status.NOT_RUN]
-    return Deployment(folder, planned, board, validation, tuple(dict.fromkeys(notes)))
-
-
-def copy_images(build: Path, folder: Path) -> None:
-    """Keep the linked images and their maps."""
-    folder.mkdir()
-    for path in sorted(build.glob("*.elf")):
-        shutil.copy2(path, folder / path.name)
-        shutil.copy2(path.with_suffix(".map"), folder / path.with_suffix(".map").name)
-
-
-def _emulator(emulate: str) -> Toolchain | None:
-    if emulate not in ("auto", "on", "off"):
-        raise UsageError("DEP-001", value=emulate)
-    if emulate == "off" or (emulate == "auto" and missing_tools()):
-        return None
-    return find_toolchain()
-
-
-def _no_emulator(emulate: str) -> str:
-    if emulate == "off":
-        return text("DEP-off")
-    return text("DEP-missing", tools=", ".join(missing_tools()))
 
 
 def iter_targets() -> Iterator[Target]:

@@ -1,11 +1,14 @@
 /* A modelled STM32N6 for bring-up: registers are words, gated ones drop writes, RAM needs clock and power.
- * Every write is printed as address and value. */
+ * Every write is printed as address and value. A stage that does without what an earlier one provides is a
+ * violation: the last line says which, and the exit code is 2. */
+#include "board_config.h"
 #include "bringup.h"
 #include "nf_mpu.h"
 #include "reg.h"
 #include "stm32n6_regs.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define MAX 4096u
 
@@ -39,6 +42,37 @@ static int bank_alive(uint32_t address)
            (*word(N6_RAMCFG_AXISRAM_CR(bank + 2u)) & N6_RAMCFG_CR_SRAMSD) == 0u;
 }
 
+static void need(int provided, const char *what)
+{
+    if (provided)
+        return;
+    printf("violation: %s\n", what);
+    exit(2);
+}
+
+static int iac_cleared;
+
+/* What the chip does not forgive. */
+static void check(uint32_t address, uint32_t value)
+{
+    const int cached = (*word(N6_SCB_CCR) & N6_SCB_CCR_DC) != 0u;
+    if (address == N6_RCC_CFGR1 && (value & N6_RCC_CFGR1_CPUSW(3u)) == N6_RCC_CFGR1_CPUSW(3u))
+        need(BOARD_OVERDRIVE == 0u || (*word(N6_PWR_VOSCR) & N6_PWR_VOSCR_VOS) != 0u,
+             "the clock is raised before the core voltage");
+    if (address == N6_RCC_AHB5RSTCR && (value & N6_RCC_AHB5_NPU) != 0u)
+        need((*word(N6_RCC_DIVENSR - 0x800u) & N6_RCC_DIVEN_IC(6u)) != 0u,
+             "the NPU leaves reset before its clock IC6 runs");
+    if (address >= 0x34100000u && address < 0x343C0000u)
+        need(!cached, "a bank is proved through the data cache");
+    if (address == N6_SCB_CCR && (value & N6_SCB_CCR_DC) != 0u && BOARD_USES_FLASH != 0u)
+        need((*word(N6_XSPI2_BASE + N6_XSPI_CR) & N6_XSPI_CR_FMODE(3u)) == N6_XSPI_CR_FMODE(3u),
+             "the flash is cacheable before it is mapped");
+    if (address == N6_IAC_ICR(0u))
+        iac_cleared = 1;
+    if (address == N6_NVIC_ISER(N6_IRQ_IAC / 32u) && (value & 1u << (N6_IRQ_IAC % 32u)) != 0u)
+        need(iac_cleared, "an old illegal access interrupts at once");
+}
+
 uint32_t reg_read(uint32_t address)
 {
     if (address == N6_PWR_VOSCR)
@@ -55,6 +89,7 @@ uint32_t reg_read(uint32_t address)
 void reg_write(uint32_t address, uint32_t value)
 {
     printf("%08x %08x\n", address, value);
+    check(address, value);
     if (address >= 0x34100000u && address < 0x343C0000u) {
         if (bank_alive(address))
             *word(address) = value;

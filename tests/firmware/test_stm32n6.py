@@ -88,8 +88,8 @@ CPU_ON = 0xE000ED14
 
 
 @pytest.fixture(scope="module")
-def trace(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, int]]:
-    """Register writes of the whole bring-up on the modelled chip, in order."""
+def bringup(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the board's sources with the modelled chip; the plan uses banks 2, 3 and 6."""
     if shutil.which("gcc") is None:
         pytest.skip("no gcc")
     folder = tmp_path_factory.mktemp("bringup")
@@ -99,16 +99,30 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, int]]:
     config = board_config(target, point, ["cpuRAM2", "npuRAM3", "npuRAM6"])
     write_sources(folder, board | {"board/board_config.h": config.encode()})
     (folder / "board" / "nf_mpu.h").write_text(mpu_header())
-    names = ("bringup", "flash", "cache", "console")
+    return folder
+
+
+def run_model(folder: Path, source: str, program: str) -> subprocess.CompletedProcess[str]:
+    """The whole bring-up on the modelled chip, with `source` in place of bringup.c."""
+    (folder / "board" / f"{program}.c").write_text(source)
+    names = (program, "flash", "cache", "console")
     sources = [str(folder / "board" / f"{name}.c") for name in names]
-    program = folder / "model"
     subprocess.run(
         ["gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-DNF_REG_MODEL",
          f"-I{folder / 'board'}", f"-I{runtime_folder() / 'include'}", *sources,
-         str(Path(__file__).parent / "n6_model.c"), "-o", str(program)],
+         str(Path(__file__).parent / "n6_model.c"), "-o", str(folder / program)],
         check=True, timeout=60,
     )  # fmt: skip
-    result = subprocess.run([str(program)], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [str(folder / program)], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def trace(bringup: Path) -> list[tuple[int, int]]:
+    """Register writes of the whole bring-up on the modelled chip, in order."""
+    source = (bringup / "board" / "bringup.c").read_text()
+    result = run_model(bringup, source, "whole")
     assert result.returncode == 0, result.stdout[-300:]
     rows = [line.split() for line in result.stdout.splitlines()]
     return [(int(a, 16), int(b, 16)) for a, b in (r for r in rows if len(r[0]) == 8)]
@@ -140,3 +154,42 @@ def test_order_of_bring_up(trace: list[tuple[int, int]]) -> None:
 def test_only_banks_of_the_plan_are_powered(trace: list[tuple[int, int]]) -> None:
     powered = {(at - RAMCFG) // 0x80 + 1 for at, _ in trace if RAMCFG <= at < RAMCFG + 0x400}
     assert powered == {2, 3, 6}
+
+
+ORDERED = [
+    ("voltage", "clocks", "core voltage"),
+    ("clocks", "npu", "IC6"),
+    ("ram_banks", "board_caches_on", "data cache"),
+    ("flash", "board_caches_on", "before it is mapped"),
+    ("isolation", "interrupts", "illegal access"),
+]
+"""A stage, one that needs it, and how the model names what is missing then."""
+
+
+def moved(source: str, name: str, behind: str) -> str:
+    """Bring-up with a stage of the table moved behind a later one."""
+    head, table = source.split("const board_stage board_stages[] = {")
+
+    def row(stage: str) -> str:
+        shown = stage.removeprefix("board_").removesuffix("_on")
+        return f'    {{"{shown}", {stage}}},\n'
+
+    assert row(name) in table
+    assert table.index(row(name)) < table.index(row(behind))
+    table = table.replace(row(name), "").replace(row(behind), row(behind) + row(name))
+    return head + "const board_stage board_stages[] = {" + table
+
+
+@pytest.mark.parametrize(("stage", "behind", "word"), ORDERED)
+def test_stage_in_the_wrong_place_is_caught(
+    stage: str, behind: str, word: str, bringup: Path
+) -> None:
+    source = (bringup / "board" / "bringup.c").read_text()
+    result = run_model(bringup, moved(source, stage, behind), f"{stage}_{behind}")
+    assert result.returncode == 2
+    assert word in result.stdout.splitlines()[-1]
+
+
+def test_stages_that_do_not_need_each_other_may_change_places(bringup: Path) -> None:
+    source = (bringup / "board" / "bringup.c").read_text()
+    assert run_model(bringup, moved(source, "npu_cache", "isolation"), "free").returncode == 0

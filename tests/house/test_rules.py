@@ -30,6 +30,7 @@ LAYERS = (
         "api_aton",
         "api_board",
         "api_cost",
+        "api_deploy",
         "api_doctor",
         "api_memory",
         "api_optimize",

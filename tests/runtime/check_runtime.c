@@ -377,6 +377,34 @@ static void check_frames(void)
     EXPECT(nf_buffer_release(&rt, b), NF_OK);
 }
 
+/* Where the CPU runs the networks, what it wrote is never discarded, and a DMA's buffers are maintained. */
+static void check_cpu_port(void)
+{
+    const void *out = NULL;
+    void *in = NULL;
+    nf_buffer b;
+    const size_t logged = strlen(log_text);
+    port.master = NF_REACH_CPU;
+    call_count = 0;
+    EXPECT(nf_init(&rt, &config), NF_OK);
+    EXPECT(nf_reset(&rt, 0), NF_OK);
+    EXPECT(nf_input_place(&rt, 0, 0, &in), NF_OK);
+    EXPECT(nf_input_place(&rt, 0, 1, &in), NF_OK);
+    EXPECT(nf_run(&rt, 0, 1000), NF_OK);
+    EXPECT(nf_output(&rt, 0, 0, &out), NF_OK);
+    EXPECT(nf_output(&rt, 0, 1, &out), NF_OK);
+    CHECK(call_count == 0);
+    EXPECT(nf_buffer_alloc(&rt, 64, 0, NF_REACH_DMA, NF_SCOPED, &b), NF_OK);
+    EXPECT(nf_buffer_give(&rt, b, NF_REACH_DMA), NF_OK);
+    CHECK(call_count == 1 && calls[0].kind == 'c' && calls[0].bytes == 64);
+    EXPECT(nf_buffer_take(&rt, b), NF_OK);
+    EXPECT(nf_buffer_read(&rt, b, &out), NF_OK);
+    CHECK(call_count == 2 && calls[1].kind == 'i' && calls[1].bytes == 64);
+    port.master = NF_REACH_NPU;
+    EXPECT(nf_init(&rt, &config), NF_OK);
+    log_text[logged] = '\0';
+}
+
 int main(int argc, char **argv)
 {
     unsigned crc = 0;
@@ -392,6 +420,7 @@ int main(int argc, char **argv)
     check_inference();
     check_trouble();
     check_frames();
+    check_cpu_port();
     config.log_runs = 1;
     fill();
     EXPECT(nf_run(&rt, 0, 1000), NF_OK);

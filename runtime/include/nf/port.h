@@ -43,10 +43,11 @@ typedef struct nf_job {
 } nf_job;
 
 typedef struct nf_port {
-    /* Reach flag of what runs the networks. */
+    /* Reach flag of what runs the networks. With NF_REACH_CPU their memory is not maintained: the
+     * CPU's view is the only one. Buffers of other masters still are. */
     uint32_t master;
-    /* Bytes of a data cache line; 0 when what runs the network sees the CPU's own view. Then the
-     * three maintenance functions are never called and may be NULL. */
+    /* Bytes of a data cache line; 0 when there is no cache. Then the two maintenance functions are
+     * never called and may be NULL. */
     uint32_t cache_line;
     /* Ranges are whole lines. invalidate discards what the CPU wrote and did not clean. */
     void (*clean)(uintptr_t address, uintptr_t bytes);

@@ -31,6 +31,10 @@ def command(
         True, help="Compute in stripes of rows what does not fit otherwise; the same results."
     ),
     emulate: str = typer.Option("auto", help="auto, on or off: the run on an emulated Cortex-M55."),
+    preprocess: Path | None = typer.Option(
+        None, help="Declaration of the preprocessing that the firmware does (TOML)."
+    ),
+    frame: str | None = typer.Option(None, help="640x480: size of the camera's frames."),
     force: bool = typer.Option(False, "--force", help="Replace an existing folder."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
 ) -> None:
@@ -59,6 +63,8 @@ def command(
             activations=activations,
             tiling=tiling,
             emulate=emulate,
+            preprocess=preprocess,
+            frame=frame,
             force=force,
             tick=status,
         )

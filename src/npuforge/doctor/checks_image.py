@@ -54,7 +54,15 @@ def images_of(project: Project) -> list[tuple[Artefact, Image]]:
     """Linked programs for this chip: ELF files, else maps."""
 
     def make() -> list[tuple[Artefact, Image]]:
-        found = [*_binary(project), *project.parsed(_map, Kind.MAP)]
+        programs = list(_binary(project))
+        # a map does not say which sections are only reserved; its program does
+        stems = {PurePosixPath(item.name).with_suffix("") for item, _ in programs}
+        maps = [
+            (item, image)
+            for item, image in project.parsed(_map, Kind.MAP)
+            if PurePosixPath(item.name).with_suffix("") not in stems
+        ]
+        found = [*programs, *maps]
         return [
             (item, image)
             for item, image in found

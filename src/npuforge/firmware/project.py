@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npuforge import __version__, _native
+from npuforge.firmware.flash_layout import FlashLayout
 from npuforge.firmware.memory_table import memory_header, memory_source
 from npuforge.firmware.network import (
     Network,
@@ -65,10 +66,101 @@ def network_files(networks: Sequence[Network], answers: Sequence[KnownAnswer]) -
     return files
 
 
+@dataclass(frozen=True)
+class Machine:
+    """One thing a project is linked for.
+
+    Attributes:
+        folder: its start-up code, port and linker script.
+        name: target.
+        programs: programs that are linked for it, each with its sources.
+        flashed: whether images for a flash are made of them.
+    """
+
+    folder: str
+    name: str
+    programs: Mapping[str, tuple[str, ...]]
+    flashed: bool = False
+
+
+def emulated(folder: str, machine: Target) -> Machine:
+    """The emulated machine, with the programs that talk to the PC by semihosting."""
+    tested = ("app/known_answer.c", "app/self_test.c", "app/setup.c")
+    programs = {"known_answer": tested, "validate": ("app/validate.c", "app/setup.c")}
+    return Machine(folder, machine.name, programs)
+
+
+def machine_files(
+    networks: Sequence[Network], machine: Target, folder: str, title: str
+) -> dict[str, bytes]:
+    """Start-up code, port, memories and linker script of an emulated machine.
+
+    Raises:
+        PlanError: the plans do not fit the machine.
+    """
+    sections = place_sections([(n.name, n.plan) for n in networks], machine)
+    return {
+        f"{folder}/link.ld": linker_script(sections, machine, title).encode(),
+        f"{folder}/memory.h": memory_header(machine).encode(),
+        f"{folder}/memory.c": memory_source(sections, machine).encode(),
+        **template_files(folder, machine.name),
+        **template_files("app", "emulated"),
+    }
+
+
+def shared_files() -> dict[str, bytes]:
+    """What every project has: runtime, set-up, self test and toolchain."""
+    files = template_files("app", "app") | template_files("cmake", "cmake")
+    runtime = runtime_folder()
+    for path in sorted(runtime.rglob("*.[ch]")):
+        files[f"runtime/{path.relative_to(runtime).as_posix()}"] = path.read_bytes()
+    return files
+
+
+def rendered(template: str, **values: object) -> bytes:
+    """A template with its values."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    return environment.get_template(template).render(version=__version__, **values).encode()
+
+
+def build_files(
+    networks: Sequence[Network],
+    machines: Sequence[Machine],
+    title: str,
+    flash: FlashLayout | None = None,
+    loader: str = "",
+) -> dict[str, bytes]:
+    """CMake's files of a project; the networks are compiled once and linked for each machine.
+
+    Args:
+        networks: of the project.
+        machines: what it is linked for.
+        title: first comment line.
+        flash: where the images of a flashed machine go.
+        loader: file name of the programmer's loader for that flash.
+    """
+    cmake = rendered(
+        "CMakeLists.txt.j2",
+        title=title,
+        project=networks[0].name,
+        networks=[network.name for network in networks],
+        machines=machines,
+        small=SMALL_SOURCES,
+        flash=flash,
+        loader=loader,
+    )
+    presets = rendered("CMakePresets.json.j2", machines=machines)
+    return {"CMakeLists.txt": cmake, "CMakePresets.json": presets}
+
+
 def project_files(
     networks: Sequence[Network], answers: Sequence[KnownAnswer], machine: Target, title: str
 ) -> dict[str, bytes]:
-    """All files of a firmware project by relative path.
+    """All files of a firmware project for an emulated machine by relative path.
 
     Args:
         networks: what to deploy; their plans may be for a board that `machine` emulates.
@@ -79,31 +171,13 @@ def project_files(
     Raises:
         PlanError: the plans do not fit the machine.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    sections = place_sections([(n.name, n.plan) for n in networks], machine)
-    files: dict[str, bytes] = {
-        "board/link.ld": linker_script(sections, machine, title).encode(),
-        "board/memory.h": memory_header(machine).encode(),
-        "board/memory.c": memory_source(sections, machine).encode(),
-        **network_files(networks, answers),
-    }
-    for folder, source in (("board", machine.name), ("app", "app"), ("cmake", "cmake")):
-        files.update(template_files(folder, source))
-    runtime = runtime_folder()
-    for path in sorted(runtime.rglob("*.[ch]")):
-        files[f"runtime/{path.relative_to(runtime).as_posix()}"] = path.read_bytes()
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True
+    readme = rendered(
+        "README.md.j2", title=title, machine=machine.name, networks=[n.name for n in networks]
     )
-    values = {
-        "title": title,
-        "version": __version__,
-        "project": networks[0].name,
-        "networks": [network.name for network in networks],
-        "machine": machine.name,
-        "small": SMALL_SOURCES,
+    return {
+        **machine_files(networks, machine, "board", title),
+        **network_files(networks, answers),
+        **shared_files(),
+        **build_files(networks, [emulated("board", machine)], title),
+        "README.md": readme,
     }
-    for name in ("CMakeLists.txt", "README.md"):
-        files[name] = environment.get_template(f"{name}.j2").render(values).encode()
-    return files

@@ -6,16 +6,39 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from npuforge.firmware.flash_layout import FlashLayout, flash_layout, manifest
 from npuforge.firmware.memory_table import memory_header, memory_source
 from npuforge.firmware.network import Network
-from npuforge.firmware.project import KnownAnswer, network_files
+from npuforge.firmware.preprocess import (
+    PictureInput,
+    describe,
+    preprocess_header,
+    preprocess_source,
+)
+from npuforge.firmware.project import (
+    KnownAnswer,
+    Machine,
+    build_files,
+    emulated,
+    machine_files,
+    network_files,
+    rendered,
+    shared_files,
+    template_files,
+)
 from npuforge.graph import Graph
 from npuforge.lowering import Schedule
 from npuforge.memory.layout import SystemLayout, layout_system
 from npuforge.memory.system import Arena, ModelEntry, SystemDescription
 from npuforge.memory.writers.files import layout_files
 from npuforge.memory.writers.link_script import network_sections
-from npuforge.targets import OperatingPoint, Reach, Target
+from npuforge.targets import OperatingPoint, Target, load_target
+
+LOADERS: Mapping[str, str] = {
+    "stm32n6570-dk": "MX66UW1G45G_STM32N6570-DK.stldr",
+    "nucleo-n657x0-q": "MX25UM51245G_STM32N6570-NUCLEO.stldr",
+}
+"""ST's external loader of the board's flash, as its programmer names it (boards' user manuals)."""
 
 HSI_MHZ = 64
 """The internal oscillator that feeds the PLLs (reference manual RM0486, RCC)."""
@@ -118,6 +141,12 @@ def board_layout(
     return layout_system(description, target, models)
 
 
+def used_pools(layout: SystemLayout) -> list[str]:
+    """The pool of each section of `network_sections`."""
+    found = [layout.target.pool_at(section.address) for section in network_sections(layout)]
+    return [pool.name for pool in found if pool is not None]
+
+
 def board_files(
     layout: SystemLayout,
     graphs: Mapping[str, Graph],
@@ -134,18 +163,90 @@ def board_files(
     """
     networks = [Network(n.name, graphs[n.name], n.schedule, n.plan) for n in layout.networks]
     sections = network_sections(layout)
-    pools = {s.section: layout.target.pool_at(s.address) for s in sections}
-    used = [pool.name for pool in pools.values() if pool is not None]
-    # the processor runs the networks: no memory is offered to other masters
-    alone = replace(
-        layout.target, pools=tuple(replace(p, reach=(Reach.CPU,)) for p in layout.target.pools)
-    )
-    named = [replace(s, pool=pools[s.section].name) for s in sections]  # type: ignore[union-attr]
+    used = used_pools(layout)
+    named = [replace(s, pool=pool) for s, pool in zip(sections, used, strict=True)]
+    block = layout.block("main stack")
+    stack = (block.address, block.nbytes)
+    closed = {p.name for p in layout.target.pools if p.external and p.name not in used}
+    closed |= {name for name in BANKS if name not in used}
     files: dict[str, bytes] = {f"board/{k}": v for k, v in layout_files(layout).items()}
     point = layout.target.operating_points[clock]
     files |= {
         "board/board_config.h": board_config(layout.target, point, used).encode(),
-        "board/memory.h": memory_header(alone).encode(),
-        "board/memory.c": memory_source(named, alone).encode(),
+        "board/memory.h": memory_header(layout.target).encode(),
+        "board/memory.c": memory_source(named, layout.target, stack=stack, closed=closed).encode(),
     }
     return files | network_files(networks, [answers[network.name] for network in networks])
+
+
+def has_board_project(target: Target) -> bool:
+    """Whether a project for the board itself can be written."""
+    return target.name in SMPS_PINS
+
+
+def board_project(
+    layout: SystemLayout,
+    graphs: Mapping[str, Graph],
+    answers: Mapping[str, KnownAnswer],
+    clock: str,
+    pictures: Sequence[PictureInput] = (),
+) -> dict[str, bytes]:
+    """All files of the project of a board, by relative path.
+
+    The networks and the runtime are compiled once and linked twice: for the board, and for the
+    machine that emulates its processor.
+
+    Args:
+        layout: from `board_layout`.
+        graphs: by C name of the network.
+        answers: one known answer a network, by the same names.
+        clock: operating point.
+        pictures: inputs of the first network that take camera frames.
+
+    Raises:
+        PlanError: something does not fit the board, its flash or the emulated machine.
+        UsageError: a frame size that cannot be used.
+    """
+    networks = [Network(n.name, graphs[n.name], n.schedule, n.plan) for n in layout.networks]
+    title = f"{layout.description.name} on {layout.target.name}"
+    machine = load_target(layout.target.emulated_by)
+    flash = flash_layout(layout, networks)
+    application = ["app/main.c", "app/application.c", "app/self_test.c", "app/setup.c"]
+    files = {
+        **machine_files(networks, machine, "emulated", title),
+        **shared_files(),
+        **board_files(layout, graphs, answers, clock),
+        **template_files("board", "stm32n6"),
+        **template_files("app", "application"),
+        "app/application.c": rendered("application.c.j2", pictures=list(pictures)),
+        "flash/manifest.json": manifest(flash),
+        "README.md": _readme(layout, networks, clock, pictures, flash),
+    }
+    if pictures:
+        files["app/preprocess.h"] = preprocess_header(pictures).encode()
+        files["app/preprocess.c"] = preprocess_source(pictures).encode()
+        application += ["app/picture.c", "app/preprocess.c"]
+    board = Machine("board", layout.target.name, {"app": tuple(application)}, flashed=True)
+    machines = [board, emulated("emulated", machine)]
+    loader = LOADERS[layout.target.name]
+    return files | build_files(networks, machines, title, flash, loader)
+
+
+def _readme(
+    layout: SystemLayout,
+    networks: Sequence[Network],
+    clock: str,
+    pictures: Sequence[PictureInput],
+    flash: FlashLayout,
+) -> bytes:
+    return rendered(
+        "README.board.md.j2",
+        layout=layout,
+        networks=networks,
+        clock=clock,
+        point=layout.target.operating_points[clock],
+        pictures=[(picture, describe(picture.pre)) for picture in pictures],
+        flash=flash,
+        loader=LOADERS[layout.target.name],
+        psram="hyperRAM" in used_pools(layout),
+    )

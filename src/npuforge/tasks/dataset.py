@@ -21,8 +21,8 @@ from npuforge.tasks.preprocess import (
     Preprocessing,
     arranged,
     image_geometry,
-    load_pixels,
 )
+from npuforge.tasks.resample import load_pixels
 from npuforge.tasks.samples import read_npy, read_npz
 
 LABEL_NAMES = ("labels", "label", "y", "targets")

@@ -11,17 +11,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from npuforge.errors import UsageError
 from npuforge.graph import Tensor
-from npuforge.tasks.images import ImageRange, decode_image
-
-if TYPE_CHECKING:
-    from PIL.Image import Image as Picture
+from npuforge.tasks.images import ImageRange
 
 Real = npt.NDArray[np.float32]
 
@@ -188,37 +185,6 @@ def image_geometry(tensor: Tensor) -> Geometry | None:
     first = shape[1] in (1, 3) and shape[3] not in (1, 3)
     height, width, channels = (shape[2], shape[3], shape[1]) if first else shape[1:]
     return Geometry(height, width, channels, first) if channels in (1, 3) else None
-
-
-def load_pixels(path: Path, size: Geometry, pre: Preprocessing) -> npt.NDArray[np.uint8]:
-    """A picture as bytes [height, width, channels] in the declared size and colour order.
-
-    Raises:
-        UsageError: not a picture that can be read.
-    """
-    shape = (size.height, size.width, size.channels)
-    pixels = decode_image(path, shape, lambda whole: _fitted(whole, size, pre))
-    if pre.colour is Colour.BGR and size.channels == 3:
-        pixels = pixels[..., ::-1]
-    return pixels
-
-
-def _fitted(whole: Picture, size: Geometry, pre: Preprocessing) -> Picture:
-    """The declared part of a picture in the network's size."""
-    from PIL import Image, ImageOps
-
-    if pre.crop < 1:
-        w, h = whole.width * pre.crop, whole.height * pre.crop
-        left, top = (whole.width - w) / 2, (whole.height - h) / 2
-        whole = whole.crop((round(left), round(top), round(left + w), round(top + h)))
-    target, how = (size.width, size.height), Image.Resampling.BILINEAR
-    if pre.fit is Fit.STRETCH:
-        return whole.resize(target, how)
-    if pre.fit is Fit.LETTERBOX:
-        grey = pre.background
-        fill = grey if size.channels == 1 else (grey, grey, grey)
-        return ImageOps.pad(whole, target, how, color=fill)
-    return ImageOps.fit(whole, target, how)
 
 
 def arranged(pixels: Real, size: Geometry) -> Real:

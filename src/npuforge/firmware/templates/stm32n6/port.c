@@ -1,5 +1,5 @@
-/* Port of the runtime to the STM32N6: the Cortex-M55 runs the step table and sees its own view of
- * the memory, so nothing is maintained; the pool table offers no memory to other masters. */
+/* Port of the runtime to the STM32N6: the Cortex-M55 runs the step table, so the networks' memory needs no
+ * maintenance; buffers that are shared with a DMA do. */
 #include "board.h"
 
 #include "nf/runtime.h"
@@ -84,6 +84,9 @@ static nf_status probe(uintptr_t address, uintptr_t bytes, uint32_t masters)
 
 const nf_port nf_board_port = {
     .master = NF_REACH_CPU,
+    .cache_line = 32u,
+    .clean = board_clean,
+    .invalidate = board_invalidate,
     .barrier = barrier,
     .now_us = now_us,
     .submit = submit,
