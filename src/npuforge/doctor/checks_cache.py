@@ -3,8 +3,8 @@
 The automaton follows each network's input and output along a program's trace: a CPU write makes the
 input dirty, a clean writes it back, a run needs it clean; after a run on hardware the output is
 stale in the CPU's cache until it is invalidated. Accepted: ST's order with the invalidation after
-post-processing, and no invalidation where the last epoch runs in software under generated cache
-maintenance.
+post-processing, no invalidation where the last epoch runs in software under generated cache
+maintenance, and no clean where the first one does: then the CPU itself reads the input.
 """
 
 from __future__ import annotations
@@ -96,10 +96,11 @@ def _order(project: Project) -> Iterator[Finding]:
     sources = sources_of(project)
     effects = project.once("effects", lambda: Effects(sources))
     software_end = any(n.last_software and n.maintenance for n in networks_of(project))
+    software_start = any(n.first_software for n in networks_of(project))
     for program, _ in npu_programs(project):
         if cache_in(project, program)[0] is CpuCache.OFF:
             continue
-        walker = _Walker(project, sources, effects, program, software_end)
+        walker = _Walker(project, sources, effects, program, software_start, software_end)
         yield from walker.run()
 
 
@@ -110,11 +111,13 @@ class _Walker:
         sources: Sources,
         effects: Effects,
         program: Program,
+        software_start: bool,
         software_end: bool,
     ) -> None:
         self.sources = sources
         self.effects = effects
         self.program = program
+        self.software_start = software_start
         self.software_end = software_end
         self.project = project
         self.roles = roles_of(project, program)
@@ -231,7 +234,8 @@ class _Walker:
             evidence = [state.dirty.at(), step.at()]
             if state.cleaned is not None:
                 evidence.append(state.cleaned.at("cleaned here, before the write"))
-            self._found(NOT_CLEANED, *evidence)
+            if not self.software_start:
+                self._found(NOT_CLEANED, *evidence)
             state.dirty = None
         state.ran = step
         state.invalidated = False

@@ -41,7 +41,7 @@ _WORDS_OF_INTEREST = (
     "otp", "vtor", "ethosu", "pp_params", "postprocess", "xtaskcreate", "tx_thread_create",
     "osthread", "nvic_enableirq", "sramsd", "camerapipeline", "_sbrk", "dwt", "hardfault_handler",
     "app_main", "extmem", "inference", "network", "hal_inctick", "float16", "configlibrary_max",
-    "tx_byte_pool", "zeropoint", "zero_point", "dcache", "d-cache",
+    "tx_byte_pool", "mpu_", "zeropoint", "zero_point", "dcache", "d-cache",
 )  # fmt: skip
 _PATTERNS_OF_INTEREST = tuple(
     (gate, re.compile(pattern))
@@ -70,7 +70,7 @@ def interesting(text: str) -> bool:
 PRIMITIVE = re.compile(
     r"LL_ATON\w*|LL_Buffer\w*|stai_\w+|SCB_\w*Cache\w*|[mn][cp]u_cache\w*|\w*D[Cc]ache\w*|"
     r"__HAL_RCC_\w+|HAL_RAMCFG\w*|HAL_RIF\w*|BSP_XSPI\w*|HAL_XSPI\w*|EXTMEM\w*|MX\d+\w*Map\w*|"
-    r"APS256\w*|mem(?:cpy|set|move)|HAL_NVIC\w*|NVIC\w*|HAL_BSEC\w*|HAL_CACHEAXI\w*|ethosu\w*|"
+    r"APS256\w*|(?:HAL|LL|ARM)_MPU\w*|mem(?:cpy|set|move)|HAL_NVIC\w*|NVIC\w*|HAL_BSEC\w*|HAL_CACHEAXI\w*|ethosu\w*|"
     r"HAL_DMA\w*|HAL_DCMIPP\w*|CMW_\w+|tx_\w+|x(?:Task|Queue|Semaphore)\w+|os[A-Z]\w+|"
     r"v(?:Task|Queue)\w+|HAL_Delay|\w*[Pp]ost_?[Pp]rocess\w*|ai_\w+|__DSB|__WFE|__WFI|ll_aton\w+"
 )
