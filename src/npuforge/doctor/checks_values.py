@@ -232,6 +232,10 @@ def _converted(project: Project, given: str) -> bool:
     """Whether the CPU writes into the input too: bytes may become floats in place."""
     sources = sources_of(project)
     effects = project.once("effects", lambda: Effects(sources))
+    if given.isidentifier() and sources.text_mentions(
+        re.compile(rf"\(\s*float\w*\s*\*\s*\)\s*&?\s*{given}\b")
+    ):
+        return True
     for source in sources.files:
         for function in source.code.functions:
             roles = Roles()
