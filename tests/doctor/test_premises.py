@@ -178,3 +178,17 @@ def test_one_mismatch_is_said_once(tmp_path: Path) -> None:
     found = build(tmp_path, ll_aton_version__h=version, network_generate_report__txt=report)
     assert found["K14-guard"] is Severity.ERROR
     assert "VER-pair" not in found
+
+
+def test_a_list_of_addresses_on_the_stack(tmp_path: Path) -> None:
+    bind = (
+        '#include "stai.h"\nstatic uint8_t frame[9216];\nstatic stai_network *net;\n'
+        "static void bind(void) {\n  %s list[%s];\n  %s\n"
+        "  stai_network_set_inputs(net, list, 1);\n}\n"
+        "int main(void) {\n  stai_runtime_init();\n  bind();\n"
+        "  stai_network_run(net, STAI_MODE_SYNC);\n}\n"
+    )
+    (tmp_path / "main.c").write_text(bind % ("stai_ptr", "1", "list[0] = frame;"))
+    assert not [f for f in diagnose(collect([tmp_path])).findings if f.id == "K09-stack-buffer"]
+    (tmp_path / "main.c").write_text(bind % ("uint8_t", "9216", "list[0] = frame[0];"))
+    assert [f for f in diagnose(collect([tmp_path])).findings if f.id == "K09-stack-buffer"]

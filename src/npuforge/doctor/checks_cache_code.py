@@ -255,6 +255,8 @@ def _stack(sources: Sources, program: Program) -> Iterator[Finding]:
         variable = _variable(sources, step.source, step.function, argument)
         if variable is None or variable.static or variable.pointer or not variable.dims:
             continue
+        if re.search(r"\*|_ptr\b", variable.type):
+            continue  # a list of addresses, which the runtime copies
         if any(_inside(run, step.function) for run in program.calls(names.RUN)):
             continue
         yield STACK.at(
