@@ -1,7 +1,7 @@
 """Instances of memory planning over several pools, as two CSV files: read and written.
 
-One file lists the buffers, in the columns of google/minimalloc and further ones; the other lists the
-pools. `docs/reference/planning_set.md` says what every column means.
+One file lists the buffers, in the columns of google/minimalloc and further ones; the other lists
+the pools. `docs/reference/planning_set.md` says what every column means.
 """
 
 from __future__ import annotations

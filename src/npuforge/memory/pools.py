@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -141,10 +141,10 @@ def _reduced(piece: Piece, rooms: Sequence[Room]) -> Piece:
 
 def _trimmed(room: Room) -> Room:
     """The same memory without what is reserved at its end: fewer ranges to search around."""
-    end, kept = room.capacity, sorted(room.reserved)
-    while kept and max(high for _, high in kept) >= end:
+    end, kept = room.capacity, [pair for pair in room.reserved if pair[0] < room.capacity]
+    while any(high >= end for _, high in kept):
         end = max(min(low for low, high in kept if high >= end), 0)
-        kept = [(low, min(high, end)) for low, high in kept if low < end]
+        kept = [pair for pair in kept if pair[0] < end]
     return replace(room, capacity=end, reserved=tuple(kept))
 
 
@@ -206,22 +206,25 @@ def least_clocks(owners: Sequence[Piece], rooms: Sequence[Room]) -> float:
     clocks = {room.name: room.clocks for room in rooms}
     base = sum(piece.traffic * min(clocks[name] for name in piece.rooms) for piece in owners)
     most = 0.0
+    steps = sorted({piece.span.first for piece in owners})
     for k in range(1, len(order)):
         cheap = {room.name for room in order[:k]}
         capacity = sum(_open_bytes(room) for room in order[:k])
-        for step in {piece.span.first for piece in owners}:
-            inside = []
-            total = 0
-            for piece in owners:
-                if not (piece.span.first <= step <= piece.span.last and cheap & set(piece.rooms)):
-                    continue
-                total += piece.span.size
-                others = [clocks[name] for name in piece.rooms if name not in cheap]
-                if others and piece.span.size:
-                    least = min(clocks[name] for name in piece.rooms)
-                    extra = piece.traffic * (min(others) - least)
-                    inside.append((extra / piece.span.size, piece.span.size))
-            cover = _Cover(inside)
+        inside = [piece for piece in owners if cheap & set(piece.rooms)]
+        choices = []
+        for piece in inside:
+            others = [clocks[name] for name in piece.rooms if name not in cheap]
+            if others and piece.span.size:
+                least = min(clocks[name] for name in piece.rooms)
+                extra = piece.traffic * (min(others) - least)
+                choices.append((extra / piece.span.size, piece.span.size, piece.span))
+        choices.sort(key=lambda choice: choice[:2])
+        for step in steps:
+            total = sum(p.span.size for p in inside if p.span.first <= step <= p.span.last)
+            if total <= capacity:
+                continue
+            alive = [(c, n) for c, n, span in choices if span.first <= step <= span.last]
+            cover = _Cover(alive)
             if cover.upper(total - capacity) > most:
                 most = max(most, cover.least(total - capacity))
     return base + most
@@ -238,10 +241,14 @@ def _open_bytes(room: Room) -> int:
 
 
 class _Cover:
-    """Whole buffers of at least so many bytes for the least; (price a byte, bytes) of each."""
+    """Whole buffers of at least so many bytes for the least.
 
-    def __init__(self, choices: Iterable[tuple[float, int]]) -> None:
-        self.listed = sorted(choices)
+    Args:
+        choices: price of a byte and bytes of each, sorted.
+    """
+
+    def __init__(self, choices: Sequence[tuple[float, int]]) -> None:
+        self.listed = choices
         self.sizes = [0, *accumulate(size for _, size in self.listed)]
         self.paid = [0.0, *accumulate(price * size for price, size in self.listed)]
 
@@ -282,7 +289,7 @@ class _Cover:
         i = bisect_left(self.sizes, goal)
         if i > len(self.listed):
             return self.paid[-1] - self.paid[at]
-        price, size = self.listed[i - 1]
+        price, _size = self.listed[i - 1]
         return self.paid[i] - self.paid[at] - price * (self.sizes[i] - goal)
 
 
