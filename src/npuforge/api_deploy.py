@@ -25,7 +25,7 @@ from npuforge.firmware.stm32n6 import board_layout, board_project, has_board_pro
 from npuforge.graph import Array
 from npuforge.messages import text
 from npuforge.pipeline import PlannedModel
-from npuforge.report import new_folder, fit_notes
+from npuforge.report import fit_notes, new_folder
 from npuforge.report.deployment import deployment_files, write_deployment
 from npuforge.report.quantization import preprocessing_path
 from npuforge.targets import Target
