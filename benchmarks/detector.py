@@ -34,7 +34,7 @@ PRE, POST, UNIT = (0.05, 0), (0.025, -117), (1 / 256, -128)
 """Scale and zero point of convolutions, of SiLU results, and of probabilities."""
 
 
-class _Builder:
+class Builder:
     def __init__(self) -> None:
         self._rng = np.random.default_rng(640)
         self.tensors: dict[str, Tensor] = {}
@@ -138,7 +138,7 @@ def detector(side: int = 640) -> Graph:
 
     Outputs: (1, cells, 4) distances in cells and (1, cells, 80) scores of all three scales.
     """
-    b = _Builder()
+    b = Builder()
     x = b.tensor("image", (1, side, side, 3), (0.03, 0))
     y = b.c2f(b.block(b.block(x, 16, 3, 2), 32, 3, 2), 32, 1, True)
     p3 = b.c2f(b.block(y, 64, 3, 2), 64, 2, True)

@@ -1,7 +1,8 @@
 """Predicted epochs against compiled networks and published compile reports.
 
 Three tables. The first compares four compiled networks (their programs are in the measurement data)
-epoch by epoch: an epoch counts as right when exactly the predicted operations run in it. The second
+node by node (as many of its operations in hardware, hybrid and software epochs) and epoch by
+epoch: an epoch counts as right when exactly the predicted operations run in it. The second
 compares the number of hybrid and software epochs with compile reports of public repositories
 (`public_epochs.csv` names repository and path of each model file; `--models` is a folder with those
 files, what is not there is looked for in the measurement data). A model that a rule was made from
@@ -12,16 +13,21 @@ the measurement data, the last one counts fallbacks. `--json` writes the second 
 from __future__ import annotations
 
 import argparse
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 from common import csv_rows, published_models, report, shared_folder
-from compiled import NETWORKS, compiled_epochs
+from compiled import NETWORKS, CompiledEpoch, compiled_epochs
 
-from npuforge.accelerators.neural_art.operations import operations
+from npuforge.accelerators.neural_art.epochs import Epoch
+from npuforge.accelerators.neural_art.operations import Operation, operations
+from npuforge.accelerators.protocol import PlacementKind
 from npuforge.importers import load_model
 from npuforge.mapping import map_to_npu
 
 TOLERANCE = 2
+KIND = {PlacementKind.HARDWARE: "hardware", PlacementKind.HYBRID: "hybrid"}
 WHY = {
     "yolox_nano_480": "the branches of one of three equal heads run in another order than those of "
     "the other two: no rule on the graph's structure gives all three",
@@ -46,17 +52,37 @@ def compiled_table(shared: Path) -> None:
         wrong = [e for e in real if e not in predicted] + [e for e in predicted if e not in real]
         nodes = {op.node for op in ops.values()}
         off = {ops[value].node for made in wrong for value in made}
+        ran, own_kinds = _kinds(truth, ops), _kinds(npu.epochs, ops)
         counts = [sum(e.kind == k for e in truth) for k in ("hardware", "hybrid", "software")]
         own = (npu.hardware_epochs, npu.hybrid_epochs, npu.software_epochs)
         table.append(
             (
                 *(name, "/".join(map(str, counts)), "/".join(map(str, own))),
+                f"{sum(ran[node] == own_kinds[node] for node in nodes)} of {len(nodes)}",
                 *(f"{right} of {len(truth)}", f"{len(nodes - off)} of {len(nodes)}"),
                 WHY.get(name, "") if right < len(truth) else "",
             )
         )
-    columns = ("network", "true hw/hyb/sw", "predicted", "epochs equal", "nodes right", "why not")
+    columns = (
+        *("network", "true hw/hyb/sw", "predicted", "placed right"),
+        *("epochs equal", "nodes in them", "why not"),
+    )
     report("compiled networks, operation by operation", columns, table, None)
+
+
+def _kinds(
+    epochs: Iterable[CompiledEpoch | Epoch], ops: dict[str, Operation]
+) -> dict[str, Counter[str]]:
+    """How many operations of each node run in epochs of each kind."""
+    kinds: dict[str, Counter[str]] = defaultdict(Counter)
+    for epoch in epochs:
+        if isinstance(epoch, CompiledEpoch):
+            kind, made = epoch.kind, [v for v in epoch.made if v in ops]
+        else:
+            kind, made = KIND.get(epoch.kind, "software"), [op.writes for op in epoch.operations]
+        for value in made:
+            kinds[ops[value].node][kind] += 1
+    return kinds
 
 
 def public_table(folders: list[Path], out: Path | None) -> None:

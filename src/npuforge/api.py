@@ -105,6 +105,7 @@ optimize_model = api_optimize.optimize_model
 lint_model = api_optimize.lint_model
 quantize_model = api_quantize.quantize_model
 tune_model = api_quantize.tune_model
+audit_data = api_quantize.audit_data
 layer_sensitivity = api_quantize.layer_sensitivity
 stress_application = api_board.stress_application
 

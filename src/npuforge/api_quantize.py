@@ -12,6 +12,7 @@ from npuforge.errors import UsageError
 from npuforge.explore.price import TargetPrice
 from npuforge.graph import Graph
 from npuforge.quantize import (
+    AuditFinding,
     Bounds,
     EndType,
     EngineName,
@@ -25,14 +26,17 @@ from npuforge.quantize import (
     Search,
     Sensitivity,
     Session,
+    Survey,
     ToolName,
     ZeroPoints,
+    audit,
     calibrate,
     prepared,
     quantize,
     quantize_with,
     search,
     sensitivities,
+    survey,
 )
 from npuforge.report.quantization import QuantizedFile, check_outputs, write_quantized
 from npuforge.targets import load_target
@@ -168,6 +172,54 @@ def float_data(
         assert span is not None
         pre = Preprocessing.of_range(span)
     return graph, open_dataset([Path(item) for item in data], graph, pre)
+
+
+def audit_data(
+    model: PathLike,
+    *,
+    data: Sequence[PathLike],
+    validate: Sequence[PathLike] = (),
+    preprocess: PathLike | None = None,
+    image_range: str | None = None,
+    samples: int = 200,
+    engine: str = "own",
+    fix_shape: Sequence[str] = (),
+    tick: Tick | None = None,
+) -> tuple[tuple[AuditFinding, ...], Survey, Survey | None]:
+    """Judge calibration samples: how many, repeated, of one class, scaled or ordered otherwise.
+
+    Args:
+        model: float TFLite, ONNX or Keras file.
+        data: calibration samples; see `quantize_model`.
+        validate: other samples, as the network will see them; without them scale, colour order,
+            drift and ranges cannot be judged.
+        preprocess, image_range, fix_shape: see `quantize_model`; of both sets.
+        samples: at most so many of each.
+        engine: who runs the float network.
+        tick: see `quantize_model`.
+
+    Raises:
+        NpuforgeError: the model or the data cannot be used.
+    """
+    say = tick or (lambda what, done, total: None)
+    chosen = choice(EngineName, "--engine", engine)
+    graph, found = float_data(model, data, preprocess, image_range, fix_shape)
+    ready = prepared(graph)
+
+    def looked(what: str, chosen_data: Dataset) -> Survey:
+        return survey(
+            ready,
+            chosen_data.spread(samples),
+            engine=chosen,
+            tick=lambda done, total: say(what, done, total),
+        )
+
+    own = looked("looking at samples", found)
+    reference = None
+    if validate:
+        others = open_dataset([Path(item) for item in validate], graph, found.pre)
+        reference = looked("looking at other samples", others)
+    return audit(own, reference), own, reference
 
 
 def tune_model(

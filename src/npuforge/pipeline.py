@@ -12,6 +12,7 @@ from pathlib import Path
 
 from npuforge.cost import Cost, count_work
 from npuforge.explore.fit import fit_schedule
+from npuforge.explore.order import Ordering
 from npuforge.explore.tiling import Tiling
 from npuforge.graph import Graph
 from npuforge.importers import Shapes, load_model
@@ -51,6 +52,7 @@ class PlannedModel:
 
     Attributes:
         tiling: what is computed in stripes; None when nothing is.
+        ordering: the other order of the steps; None when it is that of the network.
     """
 
     path: Path
@@ -60,6 +62,7 @@ class PlannedModel:
     plan: Plan
     cost: Cost
     tiling: Tiling | None = None
+    ordering: Ordering | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,5 +96,9 @@ def _plan_models(system: System) -> Sequence[PlannedModel]:
         schedule, plan = fitted.schedule, fitted.plan
         verify_plan(schedule, plan, system.target)
         work = count_work(schedule)
-        planned.append(PlannedModel(path, graph, mapping, schedule, plan, work, fitted.tiling))
+        planned.append(
+            PlannedModel(
+                path, graph, mapping, schedule, plan, work, fitted.tiling, fitted.ordering
+            )
+        )  # fmt: skip
     return planned

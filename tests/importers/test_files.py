@@ -89,3 +89,41 @@ def test_unsupported_operator_is_named(tmp_path: Path, example: Callable[[str], 
     error = refused(path, UnsupportedError, "IMP-020")
     assert "WHERE" in error.message
     assert "number 13" in error.message
+
+
+# --- buffers behind the flatbuffer ---
+
+
+def _with_buffers_behind(content: bytes) -> bytes:
+    """The same file with every constant moved behind the flatbuffer, as ai-edge-quantizer does."""
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+
+    def packed() -> bytes:
+        builder = flatbuffers.Builder(1024)
+        builder.Finish(model.Pack(builder), b"TFL3")
+        return bytes(builder.Output())
+
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
+    moved = [buffer for buffer in model.buffers if buffer.data is not None and len(buffer.data)]
+    parts = [bytes(np.asarray(buffer.data, np.uint8)) for buffer in moved]
+    for buffer, part in zip(moved, parts, strict=True):
+        buffer.data, buffer.offset, buffer.size = None, 1 << 20, len(part)
+    at = len(packed())
+    for buffer, part in zip(moved, parts, strict=True):
+        buffer.offset, at = at, at + len(part)
+    return packed() + b"".join(parts)
+
+
+def test_constants_behind_the_flatbuffer(tmp_path: Path, example: Callable[[str], Path]) -> None:
+    pytest.importorskip("ai_edge_litert")
+    content = example("keyword_spotting").read_bytes()
+    path = tmp_path / "apart.tflite"
+    path.write_bytes(_with_buffers_behind(content))
+    plain, apart = load_model(example("keyword_spotting")), load_model(path)
+    constants = [t for t in plain.tensors.values() if t.data is not None]
+    assert len(constants) > 10
+    for tensor in constants:
+        np.testing.assert_array_equal(apart.tensors[tensor.name].array, tensor.array)
+    path.write_bytes(path.read_bytes()[:-1])
+    refused(path, ModelError, "IMP-004")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 from tests.packing_cases import apart, exhaustive_height, random_system, small_spans
@@ -241,3 +242,34 @@ def test_views_share_and_impossible_ones_are_refused() -> None:
         with pytest.raises(PlanError) as caught:
             pack_rooms(pieces, rooms)
         assert caught.value.code == "MEM-003"
+
+
+def test_lasting_spans_go_below() -> None:
+    chance = random.Random(5)
+    for _ in range(300):
+        spans = small_spans(chance, chance.randint(1, 5))
+        last = max(span.last for span in spans)
+        spans += [Span(f"always{i}", chance.randint(1, 3) * 2, 1, 0, last) for i in range(2)]
+        spans = [replace(span, first=max(span.first, 0)) for span in spans]
+        try:
+            found = pack(spans)
+        except PlanError:
+            continue
+        assert all(
+            apart(a, found.offsets[a.name], b, found.offsets[b.name])
+            for a, b in combinations(spans, 2)
+        )
+        assert found.height == exhaustive_height(spans, found.height)
+
+
+def test_reserved_end_and_memories_too_small() -> None:
+    rooms = [Room("small", 8, 0.1), Room("mid", 64, 0.2, ((32, 40), (40, 64)))]
+    rooms.append(Room("far", 1 << 20, 2.0))
+    names = tuple(room.name for room in rooms)
+    # b is cheapest to move, yet the next memory that holds it is far
+    pieces = [Piece(Span("a", 8, 1, 0, 3), names, 100), Piece(Span("b", 32, 1, 0, 3), names, 10)]
+    plan = pack_rooms(pieces, rooms)
+    verify_rooms(pieces, rooms, plan.places)
+    assert plan.places["a"].room == "small"
+    assert plan.places["b"].room == "mid"
+    assert plan.proved

@@ -113,6 +113,7 @@ def test_command_line(tmp_path: Path) -> None:
         (entry,) = document["shortfalls"]
         assert entry["missing"] == 138240 - 132 * 1024
         assert entry["peak_node"] == "input_1_int8"
+        assert entry["peak_epoch"] == 0
         kinds = [remedy["kind"] for remedy in entry["remedies"]]
         assert ("spill" in kinds) == (board == "stm32n6570-dk")
         stripes = next(remedy for remedy in entry["remedies"] if remedy["kind"] == "tiling")

@@ -20,6 +20,7 @@ from npuforge.graph import (
     LeakyReluAttrs,
     PadAttrs,
     PoolAttrs,
+    Tensor,
     is_view,
 )
 from npuforge.importers import load_model
@@ -298,3 +299,15 @@ def test_given_ranges_decide(tmp_path: Path) -> None:
     x = made.graph.tensors[made.graph.inputs[0]]
     assert float(x.quant.s) == pytest.approx(2 / 255)
     assert replace(x, data=None).shape == graph.tensors["x"].shape
+
+
+def test_scalar_constants_keep_their_rank() -> None:
+    net = Net((1, 8, 8, 3))
+    x = net.conv("x", 4)
+    net.tensors["half"] = Tensor("half", (), DType.FLOAT32, None, np.array(0.5, np.float32))
+    y = net.add("mul", x, "half", attrs=ElementwiseAttrs())
+    graph = prepared(net.graph(y))
+    ranges = {name: Range(-1.0, 3.0) for name in graph.tensors}
+    made = quantize_graph(graph, ranges, Scheme()).graph
+    scalars = [t for t in made.tensors.values() if t.is_constant and t.shape == ()]
+    assert [t.array.shape for t in scalars] == [()]

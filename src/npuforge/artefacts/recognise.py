@@ -166,7 +166,8 @@ def _text_kind(name: str, head: bytes) -> Kind:
     if _INCLUDE.search(head) or head.startswith(b"#!"):
         return Kind.OTHER
     suffix = Path(name).suffix
-    named = suffix in _LOG_SUFFIXES or re.fullmatch(r"\.\d+", suffix)
+    rotated = re.fullmatch(r"\.\d+", suffix) and LOG_NAME.search(name)
+    named = suffix in _LOG_SUFFIXES or rotated
     if named and (LOG_NAME.search(name) or _LOGLINE.search(head)):
         return Kind.LOG
     return Kind.OTHER if suffix in _NO_SPEECH or ".c." in name else Kind.TEXT

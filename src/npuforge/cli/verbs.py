@@ -7,6 +7,7 @@ from collections.abc import Callable
 from npuforge.cli import (
     analyze,
     aton,
+    audit,
     calibrate,
     convert,
     cost,
@@ -28,6 +29,7 @@ from npuforge.cli import (
 VERBS: dict[str, Callable[..., None]] = {
     "analyze": analyze.command,
     "aton": aton.command,
+    "audit": audit.command,
     "calibrate": calibrate.command,
     "convert": convert.command,
     "cost": cost.command,

@@ -3,8 +3,8 @@
 The automaton follows each network's input and output along a program's trace: a CPU write makes the
 input dirty, a clean writes it back, a run needs it clean; after a run on hardware the output is
 stale in the CPU's cache until it is invalidated. Accepted: ST's order with the invalidation after
-post-processing, and no invalidation where the last epoch runs in software under generated cache
-maintenance.
+post-processing, no invalidation where the last epoch runs in software under generated cache
+maintenance, and no clean where the first one does: then the CPU itself reads the input.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from npuforge.doctor import names
 from npuforge.doctor.buffers import IN, OUT, Effects, base_of, roles_of
 from npuforge.doctor.checks_power import npu_programs
+from npuforge.doctor.cpu_cache import CpuCache, cache_in
 from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Rule
 from npuforge.doctor.network_facts import networks_of
 from npuforge.doctor.project import Project
@@ -62,34 +63,6 @@ def operation(name: str) -> str:
     return ""
 
 
-def cache_on(project: Project, sources: Sources) -> bool:
-    """Whether the firmware switches the CPU's data cache on."""
-
-    def look() -> bool:
-        for _, _, event in sources.all_events():
-            if event.kind != "call" or not re.fullmatch(
-                r"SCB_EnableDCache|mcu_cache_enable|\w*[Ee]nable_?(?:CPU_?)?D_?[Cc]ache\w*|"
-                r"CPU_CACHE_Enable|sys_cache_data_enable",
-                event.name,
-            ):
-                continue
-            conditions = [f.condition for f in event.frames if f.kind == "pp"]
-            if all(_defined(sources, text) for text in conditions):
-                return True
-        return False
-
-    return project.once("cache_on", look)
-
-
-def _defined(sources: Sources, condition: str) -> bool:
-    """Whether a preprocessor condition can hold: its macro is defined somewhere."""
-    match = re.search(r"(!?)\s*defined\s*\(?\s*(\w+)", condition)
-    if match is None:
-        return True
-    known = sources.defines(match[2])
-    return not known if match[1] else known
-
-
 def exclusive(one: Step, other: Step) -> bool:
     """Whether two steps lie in different arms of the same structure, so that never both run."""
     arms = {frame.at: frame.arm for frame in one.frames if frame.kind != "loop"}
@@ -121,12 +94,13 @@ class _State:
 
 def _order(project: Project) -> Iterator[Finding]:
     sources = sources_of(project)
-    if not cache_on(project, sources):
-        return
     effects = project.once("effects", lambda: Effects(sources))
     software_end = any(n.last_software and n.maintenance for n in networks_of(project))
+    software_start = any(n.first_software for n in networks_of(project))
     for program, _ in npu_programs(project):
-        walker = _Walker(project, sources, effects, program, software_end)
+        if cache_in(project, program)[0] is CpuCache.OFF:
+            continue
+        walker = _Walker(project, sources, effects, program, software_start, software_end)
         yield from walker.run()
 
 
@@ -137,14 +111,17 @@ class _Walker:
         sources: Sources,
         effects: Effects,
         program: Program,
+        software_start: bool,
         software_end: bool,
     ) -> None:
         self.sources = sources
         self.effects = effects
         self.program = program
+        self.software_start = software_start
         self.software_end = software_end
         self.project = project
         self.roles = roles_of(project, program)
+        self.cache, self.switch = cache_in(project, program)
         self.state = _State()
         self.invalidations = [
             step for step in program.steps if step.event.kind == "call"
@@ -205,6 +182,19 @@ class _Walker:
             for _, variable in self.sources.variables.get(name.split("->")[-1].split(".")[-1], ())
         )
 
+    def _found(self, rule: Rule, *evidence: Evidence, certain: bool = True) -> None:
+        """A finding that needs the data cache on: its switch is part of the evidence."""
+        if self.switch is not None:
+            evidence = (*evidence, self.switch.at())
+        certain = certain and self.cache is CpuCache.ON
+        self.state.findings.append(
+            rule.at(
+                *evidence,
+                severity=None if certain else Severity.WARNING,
+                confidence=None if certain else Confidence.MEDIUM,
+            )
+        )
+
     def _write(self, step: Step) -> None:
         self.state.dirty = step
         self.state.last = ("", "")
@@ -224,14 +214,7 @@ class _Walker:
             if word == "invalidate" and state.dirty is not None and role == IN:
                 # a write on one path only may be followed by a return, or by no inference
                 always = inside(state.dirty, step)
-                state.findings.append(
-                    DIRTY_LOST.at(
-                        step.at(),
-                        state.dirty.at(),
-                        severity=None if always else Severity.WARNING,
-                        confidence=None if always else Confidence.MEDIUM,
-                    )
-                )
+                self._found(DIRTY_LOST, step.at(), state.dirty.at(), certain=always)
             if word in ("clean", "both"):
                 if role == IN and state.last == (step.name, " ".join(step.args)):
                     state.findings.append(REDUNDANT.at(step.at()))
@@ -251,7 +234,8 @@ class _Walker:
             evidence = [state.dirty.at(), step.at()]
             if state.cleaned is not None:
                 evidence.append(state.cleaned.at("cleaned here, before the write"))
-            state.findings.append(NOT_CLEANED.at(*evidence))
+            if not self.software_start:
+                self._found(NOT_CLEANED, *evidence)
             state.dirty = None
         state.ran = step
         state.invalidated = False
@@ -284,7 +268,7 @@ class _Walker:
         if alias is not None and state.only_clean is not None:
             state.findings.append(ALIAS.at(state.only_clean.at(), read.at(), alias))
             return
-        state.findings.append(STALE.at(read.at(), run.at()))
+        self._found(STALE, read.at(), run.at())
 
     def _unknown_invalidation(self) -> bool:
         """An invalidation of something that may be the output under another name."""

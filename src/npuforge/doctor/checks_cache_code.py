@@ -11,8 +11,9 @@ from npuforge.artefacts.recognise import Kind
 from npuforge.artefacts.text import line_of
 from npuforge.doctor import names
 from npuforge.doctor.buffers import IN, OUT, Roles, base_of, roles_of
-from npuforge.doctor.checks_cache import cache_on, operation
+from npuforge.doctor.checks_cache import operation
 from npuforge.doctor.checks_power import npu_programs
+from npuforge.doctor.cpu_cache import CpuCache, cache_anywhere, cache_in
 from npuforge.doctor.findings import Check, Confidence, Finding, Rule
 from npuforge.doctor.network_facts import networks_of
 from npuforge.doctor.project import Artefact, Project
@@ -81,8 +82,9 @@ def _live(sources: Sources, event: Event) -> bool:
 
 def _helpers(project: Project) -> Iterator[Finding]:
     sources = sources_of(project)
-    if not cache_on(project, sources):
+    if not cache_anywhere(project):
         return
+    sure = any(cache_in(project, one)[0] is CpuCache.ON for one, _ in npu_programs(project))
     for name, found in sources.functions.items():
         if not _HELPER.fullmatch(name):
             continue
@@ -90,7 +92,7 @@ def _helpers(project: Project) -> Iterator[Finding]:
             if not _operates(sources, source, function):
                 yield NO_EFFECT.at(
                     source.at(function.line, f"{function.head} {name}"),
-                    severity=None if _used(project, name) else Severity.WARNING,
+                    severity=None if sure and _used(project, name) else Severity.WARNING,
                     name=name,
                 )
             elif _RANGE.fullmatch(name) and len(function.params) == 2:
@@ -174,7 +176,7 @@ def _arguments(project: Project) -> Iterator[Finding]:
 
 def _alignment(project: Project) -> Iterator[Finding]:
     sources = sources_of(project)
-    if not cache_on(project, sources):
+    if not cache_anywhere(project):
         return
     done: set[tuple[str, int]] = set()
     for source, function, event in sources.all_events():
@@ -253,6 +255,8 @@ def _stack(sources: Sources, program: Program) -> Iterator[Finding]:
         variable = _variable(sources, step.source, step.function, argument)
         if variable is None or variable.static or variable.pointer or not variable.dims:
             continue
+        if re.search(r"\*|_ptr\b", variable.type):
+            continue  # a list of addresses, which the runtime copies
         if any(_inside(run, step.function) for run in program.calls(names.RUN)):
             continue
         yield STACK.at(

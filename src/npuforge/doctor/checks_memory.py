@@ -36,7 +36,7 @@ def scripts(project: Project) -> list[tuple[Artefact, LinkerScript]]:
             for item, script in project.parsed(linker, Kind.LINKER_SCRIPT)
             if script.regions and not VENDOR.search(item.name) and "emplate" not in item.name
         ]
-        found = [pair for pair in found if of_family(pair[1])] or found
+        found = [pair for pair in found if _ours(project, *pair)] or found
         applications = [pair for pair in found if not _BOOT.search(pair[0].path.name)]
         return applications or found
 
@@ -60,9 +60,21 @@ def of_family(script: LinkerScript) -> bool:
     return any(bank_of(start) is not None and secure(start) >> 24 == 0x34 for start in starts)
 
 
+_CHIP = re.compile(r"stm32(?:[fghlu]\d|w[bl]|c0|mp|n(?!6))\w*", re.IGNORECASE)
+
+
+def _ours(project: Project, item: Artefact, script: LinkerScript) -> bool:
+    """Whether a script is one for an STM32N6; RAM at 0x24000000 exists in other families too."""
+    if not of_family(script):
+        return False
+    head = project.text(item)[:4096]
+    foreign = _CHIP.search(item.path.name) or _CHIP.search(head)
+    return not foreign or "stm32n6" in (item.name + head).lower()
+
+
 def _regions(project: Project) -> Iterator[Finding]:
     found = scripts(project)
-    ours = [pair for pair in found if of_family(pair[1])]
+    ours = [pair for pair in found if _ours(project, *pair)]
     if not ours:
         # in a tree for many boards a script says nothing until the build takes it
         built = [pair for pair in found if _built(project, pair[0])]

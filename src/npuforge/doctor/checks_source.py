@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from npuforge.artefacts.c_source import constant
+from npuforge.artefacts.c_source import Event, constant
 from npuforge.artefacts.recognise import Kind
 from npuforge.artefacts.text import line_of
 from npuforge.doctor import names
@@ -60,6 +60,8 @@ def _values(project: Project) -> Iterator[Finding]:
 
 def _null(project: Project, sources: Sources) -> Iterator[Finding]:
     """A post-processing result structure whose buffer is never given."""
+    process = re.compile(r"_process\b|postprocess_run")
+    calls: list[Event] | None = None
     for name, found in sources.variables.items():
         for source, variable in found:
             if not re.search(r"\b\w*_pp_out_t\b", variable.type) or variable.pointer:
@@ -67,13 +69,13 @@ def _null(project: Project, sources: Sources) -> Iterator[Finding]:
             if "pOutBuff" in variable.initial:
                 continue
             text = re.compile(rf"\b{re.escape(name)}\s*\.\s*pOutBuff\s*=")
-            passed = [
-                event
-                for where, _, event in sources.all_events()
-                if event.kind == "call"
-                and re.search(r"_process\b|postprocess_run", event.name)
-                and any(base_of(argument) == name for argument in event.args)
-            ]
+            if calls is None:
+                calls = [
+                    event
+                    for _, _, event in sources.all_events()
+                    if event.kind == "call" and process.search(event.name)
+                ]
+            passed = [e for e in calls if any(base_of(argument) == name for argument in e.args)]
             library = re.compile(r"pOutBuff\s*=\s*(?!NULL)")
             if passed and not sources.text_mentions(text) and not _vendor(project, library):
                 # a library that is not here may give the buffer itself

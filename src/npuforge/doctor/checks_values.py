@@ -9,12 +9,12 @@ from pathlib import PurePosixPath
 from npuforge.artefacts.c_source import constant
 from npuforge.artefacts.recognise import Kind
 from npuforge.artefacts.text import line_of
-from npuforge.doctor.buffers import IN, roles_of
+from npuforge.doctor.buffers import IN, Effects, Roles, base_of, roles_of
 from npuforge.doctor.checks_power import npu_programs
 from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Rule
 from npuforge.doctor.network_facts import NetworkFacts, Tensor, dotted, networks_of
 from npuforge.doctor.project import Artefact, Project
-from npuforge.doctor.sources import VENDOR, Sources, sources_of
+from npuforge.doctor.sources import VENDOR, Sources, Step, sources_of
 from npuforge.vocab import Severity
 
 GUARD = Rule("K14-guard", Severity.ERROR, cases=("G01",), rank=5)
@@ -221,9 +221,36 @@ def _frames(project: Project) -> Iterator[Finding]:
                 if size is not None and size != tensor.size and size > tensor.size // 4:
                     yield FRAME_SIZE.at(step.at(), place, given=size, wanted=tensor.size)
             elif tensor.type.startswith("FLOAT"):
-                yield FLOAT_INPUT.at(step.at(), place)
+                given = next(base_of(a) for a in step.args if roles.of(a) == IN)
+                if not _converted(project, given):
+                    yield FLOAT_INPUT.at(step.at(), place)
         break
     yield from _macros(sources, facts, tensor, place)
+
+
+def _converted(project: Project, given: str) -> bool:
+    """Whether the CPU writes into the input too: bytes may become floats in place."""
+    sources = sources_of(project)
+    effects = project.once("effects", lambda: Effects(sources))
+    if given.isidentifier() and sources.text_mentions(
+        re.compile(rf"\(\s*float\w*\s*\*\s*\)\s*&?\s*{given}\b")
+    ):
+        return True
+    for source in sources.files:
+        for function in source.code.functions:
+            roles = Roles()
+            for event in function.events:
+                roles.learn(Step(event, source, function, event.frames, 0, None))
+                if event.kind == "assign" and re.search(r"[\[*]", event.name):
+                    pointer = event.args[0] == "=" and base_of(event.name) == given
+                    if not pointer and roles.of(event.name) in (IN, given):
+                        return True
+                elif event.kind == "call":
+                    _, writes = effects.of_call(event, source)
+                    given_to = [a for at, a in enumerate(event.args) if at in writes]
+                    if any(roles.of(argument) in (IN, given) for argument in given_to):
+                        return True
+    return False
 
 
 _WIDTH = re.compile(r"(?:NN|MODEL|NETWORK|AI)_?(?:IN(?:PUT)?_)?WIDTH", re.IGNORECASE)

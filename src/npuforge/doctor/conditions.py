@@ -102,8 +102,8 @@ class Macros:
                 return frozenset(values) or None
             self._defined[name] = frozenset(self._bodies(name, headers))
         values |= self._defined[name]
-        if not values and not self.project.of(Kind.BUILD):
-            return None
+        if not values and (name.startswith("__") or not self.project.of(Kind.BUILD)):
+            return None  # a compiler, or a device header outside, may define it
         return frozenset(values)
 
     def _bodies(self, name: str, headers: tuple[Artefact, ...]) -> set[str]:

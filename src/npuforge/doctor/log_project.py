@@ -127,6 +127,7 @@ def _read(project: Project) -> Iterator[LogFile]:
             read_snapshots(text),
             records_of_table(text) or records_of_log(text, driver),
         )
+        sure = sure and (item.path.suffix.lower() == ".log" or kernel or not _program(text))
         if sure or table or _speaks(log):
             yield log
 
@@ -142,13 +143,32 @@ def _document(text: LogText) -> bool:
     return points >= 8 and points > 0.08 * len(text.starts)
 
 
+_CODE_LINE = re.compile(
+    r"^[ \t]*+(?://|/\*|\*/|#[ \t]*(?:define|include|if|else|endif|pragma)\b|</?[A-Za-z]|"
+    r"import[ \t{]|(?:export|const|let|return|static|void|def|class)\b)|[;{}>]\)*+[ \t]*+$",
+    re.MULTILINE,
+)
+
+
+def _program(text: LogText) -> bool:
+    """Whether a text is written in a programming or markup language, whatever its name is."""
+    head = text.text[:65536]
+    lines = sum(1 for line in head.split("\n") if line.strip())
+    return sum(1 for _ in _CODE_LINE.finditer(head)) > 0.3 * lines
+
+
 def _speaks(log: LogFile) -> bool:
     """Whether a plain text file is a log: prose may quote an error, a log has its structure."""
     tool = log.tool
     structured = tool.version or tool.compiler or tool.pools or tool.epoch_counts or tool.metrics
     dumped = any(len(fault.registers) >= 2 for fault in log.faults) or log.snapshots
     timed = sum(event.time is not None for event in log.driver.events) >= 2
-    staged = len(log.uart.stages) >= 3 and len(log.text.starts) < 5000 and not _document(log.text)
+    staged = (
+        len(log.uart.stages) >= 3
+        and len(log.text.starts) < 5000
+        and not _document(log.text)
+        and not _program(log.text)
+    )
     begun = any(
         log.text.line(message.line).text.lstrip().startswith((message.kind, "Run failed"))
         for message in tool.messages[:20]

@@ -92,6 +92,8 @@ class NetworkFacts:
         flags: flags of each epoch block in order, without the prefix.
         blobs: whether it uses epoch-controller blobs.
         maintenance: whether generated cache maintenance is present.
+        first_software: whether the first epoch that computes runs in software: the CPU reads the
+            input, through its cache.
         last_software: whether the last epoch that computes runs in software.
         touched: used address ranges as (start, end), from pools in use.
     """
@@ -108,6 +110,7 @@ class NetworkFacts:
     flags: tuple[str, ...]
     blobs: bool
     maintenance: bool
+    first_software: bool
     last_software: bool
     touched: tuple[tuple[int, int, str], ...]
 
@@ -152,6 +155,7 @@ def read_facts(artefact: Artefact, text: str) -> NetworkFacts:
         flags,
         "_ecblobs.h" in text or "EpochBlock_Flags_blob" in text,
         "LL_ATON_Cache_MCU_" in text,
+        bool(working) and "pure_sw" in working[0],
         bool(working) and "pure_sw" in working[-1],
         _touched(text, pools),
     )

@@ -11,7 +11,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 
 from npuforge.artefacts.c_source import CSource, Event, Frame, Function, Macro, Variable, read_c
 from npuforge.artefacts.recognise import Kind
@@ -42,7 +41,7 @@ _WORDS_OF_INTEREST = (
     "otp", "vtor", "ethosu", "pp_params", "postprocess", "xtaskcreate", "tx_thread_create",
     "osthread", "nvic_enableirq", "sramsd", "camerapipeline", "_sbrk", "dwt", "hardfault_handler",
     "app_main", "extmem", "inference", "network", "hal_inctick", "float16", "configlibrary_max",
-    "tx_byte_pool", "zeropoint", "zero_point", "dcache", "d-cache",
+    "tx_byte_pool", "mpu_", "zeropoint", "zero_point", "dcache", "d-cache",
 )  # fmt: skip
 _PATTERNS_OF_INTEREST = tuple(
     (gate, re.compile(pattern))
@@ -71,7 +70,7 @@ def interesting(text: str) -> bool:
 PRIMITIVE = re.compile(
     r"LL_ATON\w*|LL_Buffer\w*|stai_\w+|SCB_\w*Cache\w*|[mn][cp]u_cache\w*|\w*D[Cc]ache\w*|"
     r"__HAL_RCC_\w+|HAL_RAMCFG\w*|HAL_RIF\w*|BSP_XSPI\w*|HAL_XSPI\w*|EXTMEM\w*|MX\d+\w*Map\w*|"
-    r"APS256\w*|mem(?:cpy|set|move)|HAL_NVIC\w*|NVIC\w*|HAL_BSEC\w*|HAL_CACHEAXI\w*|ethosu\w*|"
+    r"APS256\w*|(?:HAL|LL|ARM)_MPU\w*|mem(?:cpy|set|move)|HAL_NVIC\w*|NVIC\w*|HAL_BSEC\w*|HAL_CACHEAXI\w*|ethosu\w*|"
     r"HAL_DMA\w*|HAL_DCMIPP\w*|CMW_\w+|tx_\w+|x(?:Task|Queue|Semaphore)\w+|os[A-Z]\w+|"
     r"v(?:Task|Queue)\w+|HAL_Delay|\w*[Pp]ost_?[Pp]rocess\w*|ai_\w+|__DSB|__WFE|__WFI|ll_aton\w+"
 )
@@ -181,6 +180,7 @@ class Sources:
                 self.variables[variable.name].append((source, variable))
         self._reach: dict[tuple[str, int, str], bool] = {}
         self._bodies: dict[tuple[str, int], Function | None] = {}
+        self._resolved: dict[tuple[str, str], tuple[Source, Function] | None] = {}
 
     def _rest(self, project: Project, budget: int) -> None:
         """Also parse files that define or call what the interesting files call or define."""
@@ -233,16 +233,22 @@ class Sources:
 
     def resolve(self, name: str, near: Source) -> tuple[Source, Function] | None:
         """The definition a call means: the file's own, else the nearest in the tree of folders."""
-        found = self.functions.get(name)
-        if not found:
+        if name not in self.functions:
             return None
+        key = (name, near.artefact.name)
+        if key not in self._resolved:
+            self._resolved[key] = self._nearest(name, near)
+        return self._resolved[key]
+
+    def _nearest(self, name: str, near: Source) -> tuple[Source, Function] | None:
+        found = self.functions[name]
         for pair in found:
             if pair[0] is near:
                 return pair
         found = [pair for pair in found if not pair[1].static or _is_header(pair[0])]
         if not found:
             return None
-        here = PurePosixPath(near.artefact.name).parts
+        here = near.artefact.name.split("/")
         return max(found, key=lambda pair: _shared(here, pair[0].artefact.name))
 
     def macro_body(self, name: str, near: Source) -> tuple[Source, Function] | None:
@@ -250,7 +256,7 @@ class Sources:
         found = [pair for pair in self.macros.get(name, ()) if pair[1].params is not None]
         if not found:
             return None
-        here = PurePosixPath(near.artefact.name).parts
+        here = near.artefact.name.split("/")
         source, macro = max(
             found, key=lambda pair: (pair[0] is near, _shared(here, pair[0].artefact.name))
         )
@@ -304,9 +310,9 @@ def _is_header(source: Source) -> bool:
     return source.artefact.kind is Kind.C_HEADER
 
 
-def _shared(here: tuple[str, ...], name: str) -> int:
+def _shared(here: list[str], name: str) -> int:
     count = 0
-    for a, b in zip(here, PurePosixPath(name).parts, strict=False):
+    for a, b in zip(here, name.split("/"), strict=False):
         if a != b:
             break
         count += 1

@@ -108,16 +108,15 @@ def run(project: Project) -> Iterable[Finding]:
     seen = versions_of(project)
     compilers = [item for item in seen if item.part in ("guard", "compiler")]
     runtimes = [item for item in seen if item.part == "runtime"]
+    if any(item.part == "guard" for item in seen):
+        # the library's own header against the guards is K14-guard, also where that stays silent
+        runtimes = [item for item in runtimes if Path(item.place.file).suffix != ".h"]
     if any(not _differ(made.version, run.version) for made in compilers for run in runtimes):
         # a folder with runs of several releases holds right pairs too
         return
     for made in compilers:
         for runtime in runtimes:
-            # a guard against the library's own header is K14-guard
-            known = made.place.file == runtime.place.file or (
-                made.part == "guard" and Path(runtime.place.file).suffix == ".h"
-            )
-            if not known and _differ(made.version, runtime.version):
+            if made.place.file != runtime.place.file and _differ(made.version, runtime.version):
                 yield LOG_RULES["VER-pair"].at(
                     made.place, runtime.place, made=made.version, runtime=runtime.version
                 )

@@ -1,7 +1,8 @@
 """A plan for a schedule, and what had to be changed about the schedule to get it.
 
-What fits stays as it is. What does not, or takes more than was asked for, is computed in stripes
-where that is enough; memory outside of the chip comes last.
+What fits stays as it is. What does not, or takes more than was asked for, gets another order of its
+steps where that is enough, as that costs nothing; then it is computed in stripes; memory outside of
+the chip comes last.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from dataclasses import dataclass, replace
 
 from npuforge.cost import copy_ms
 from npuforge.errors import PlanError
+from npuforge.explore.order import Ordering, best_order
 from npuforge.explore.tiling import Tiling, tile_into, tile_least
 from npuforge.lowering import Schedule
 from npuforge.memory.plan import Plan, plan_memory
+from npuforge.memory.shortfall import bytes_needed
 from npuforge.targets import OperatingPoint, Target, Use
 
 
@@ -24,12 +27,14 @@ class Fitted:
         schedule: what runs; the numbers are those of the schedule that was given.
         plan: its addresses.
         tiling: what is computed in stripes; None when everything is computed as a whole.
+        ordering: the other order of the steps; None when it is that of the network.
         need: bytes of activations alive at once before any change.
     """
 
     schedule: Schedule
     plan: Plan
     tiling: Tiling | None
+    ordering: Ordering | None
     need: int
 
 
@@ -58,7 +63,7 @@ def limited(target: Target, limit: int) -> Target:
 def fit_schedule(
     schedule: Schedule, target: Target, limit: int | None = None, *, tiling: bool = True
 ) -> Fitted:
-    """Plan a schedule; tile it where it does not fit on the chip or takes more than the limit.
+    """Plan a schedule; change it where it does not fit on the chip or takes more than the limit.
 
     Args:
         schedule: the network.
@@ -75,22 +80,41 @@ def fit_schedule(
         whole = plan_memory(schedule, target)
     except PlanError as error:
         refused = error
+    need = bytes_needed(schedule)
     if whole is not None and on_the_chip(whole, target) and _within(whole, limit):
-        return Fitted(schedule, whole, None, whole.lower_bound)
-    weights_refused = refused is not None and refused.code == "MEM-002"
-    made = None
-    if tiling and not weights_refused:
-        made = tile_into(schedule, on_chip(target), limit)
-    if made is not None:
-        return Fitted(made[0].schedule, made[1], made[0], made[0].before)
-    if refused is not None:
+        return Fitted(schedule, whole, None, None, need)
+    if refused is not None and refused.code == "MEM-002":
         raise refused
-    assert whole is not None
+    inside = on_chip(target)
+    capacity = sum(pool.size for pool in inside.pools_for(Use.ACTIVATIONS))
+    ordering = best_order(schedule)
+    if ordering.after <= min(capacity, limit or capacity):
+        made = planned_within(ordering.schedule, inside, limit)
+        if made is not None:
+            return Fitted(ordering.schedule, made, None, ordering, need)
+    if tiling:
+        for other in (None, ordering) if ordering.after < ordering.before else (None,):
+            found = tile_into(schedule if other is None else other.schedule, inside, limit)
+            if found is not None:
+                return Fitted(found[0].schedule, found[1], found[0], other, need)
+    if refused is not None and limit is None:
+        raise refused
     if limit is not None:
         least = tile_least(schedule) if tiling else None
-        known = whole.lower_bound if least is None else least.after
-        raise PlanError("MEM-021", limit=limit, need=known)
-    return Fitted(schedule, whole, None, whole.lower_bound)
+        raise PlanError(
+            "MEM-021", limit=limit, need=ordering.after if least is None else least.after
+        )
+    assert whole is not None
+    return Fitted(schedule, whole, None, None, need)
+
+
+def planned_within(schedule: Schedule, target: Target, limit: int | None = None) -> Plan | None:
+    """The plan of a schedule; None when it does not fit the target, or takes more than a limit."""
+    try:
+        plan = plan_memory(schedule, target)
+    except PlanError:
+        return None
+    return plan if _within(plan, limit) else None
 
 
 def on_the_chip(plan: Plan, target: Target) -> bool:

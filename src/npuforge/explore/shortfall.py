@@ -17,6 +17,7 @@ from npuforge.cost import (
 from npuforge.cost.neural_art import cost_of_works
 from npuforge.errors import PlanError
 from npuforge.explore.fit import limited, on_chip, tiling_ms
+from npuforge.explore.order import best_order
 from npuforge.explore.system import load_models
 from npuforge.explore.tiling import tile_into, tile_least
 from npuforge.graph import Graph
@@ -44,7 +45,7 @@ class Remedy:
     """A change and what it does.
 
     Attributes:
-        kind: "in place", "pool", "tiling", "integers", "resolution" or "spill".
+        kind: "in place", "order", "pool", "tiling", "integers", "resolution" or "spill".
         detail: what exactly, in words or names.
         planned: bytes of activations on the chip after it, as planned.
         fits: whether that is on the chip altogether.
@@ -66,11 +67,20 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A network that does not fit the memory on the chip, and its remedies, best first."""
+    """A network that does not fit the memory on the chip, and its remedies, best first.
+
+    Attributes:
+        network: its name.
+        shortfall: what is missing, where, and what cannot be there together.
+        remedies: best first.
+        epoch: number of the predicted NPU epoch with the node of the peak, from 0; None without
+            an NPU, or where the node is part of none.
+    """
 
     network: str
     shortfall: Shortfall
     remedies: tuple[Remedy, ...]
+    epoch: int | None = None
 
     def helps(self, kind: str) -> bool:
         """Whether a remedy of this kind is enough."""
@@ -80,10 +90,10 @@ class Diagnosis:
 def diagnose(name: str, graph: Graph, schedule: Schedule, target: Target) -> Diagnosis | None:
     """Why a network does not fit on the chip and what helps; None when it fits.
 
-    Remedies: element-wise operators in place of an input that ends there; memory of the system
-    opened to activations; steps in stripes of rows; activations as int8 where they are float; a
-    smaller input, with all maps in proportion; the fewest bytes of buffers in memory outside of the
-    chip, with the time that costs. Every one is planned.
+    Remedies: element-wise operators in place of an input that ends there; another order of the
+    steps; memory of the system opened to activations; steps in stripes of rows; activations as int8
+    where they are float; a smaller input, with all maps in proportion; the fewest bytes of buffers
+    in memory outside of the chip, with the time that costs. Every one is planned.
 
     Args:
         name: of the network.
@@ -95,11 +105,20 @@ def diagnose(name: str, graph: Graph, schedule: Schedule, target: Target) -> Dia
     capacity = sum(pool.size for pool in inside.pools_for(Use.ACTIVATIONS))
     if _planned(schedule, inside) is not None:
         return None
-    found = [*_in_place(schedule, inside), *_pool(schedule, inside), *_tiling(schedule, inside)]
-    found += _integers(schedule, inside)
+    found = [*_in_place(schedule, inside), *_order(schedule, inside), *_pool(schedule, inside)]
+    found += [*_tiling(schedule, inside), *_integers(schedule, inside)]
     found += [*_resolution(schedule, inside), *_spill(graph, schedule, target, inside, capacity)]
     ranked = sorted(found, key=lambda r: (not r.fits, r.outside, _rank(r.kind), r.planned))
-    return Diagnosis(name, find_shortfall(schedule, capacity), tuple(ranked))
+    short = find_shortfall(schedule, capacity)
+    return Diagnosis(name, short, tuple(ranked), _epoch(graph, target, short.node))
+
+
+def _epoch(graph: Graph, target: Target, node: str) -> int | None:
+    if not target.has_neural_art:
+        return None
+    epochs = map_to_npu(graph).epochs
+    holds = (n for n, epoch in enumerate(epochs) if any(op.node == node for op in epoch.operations))
+    return next(holds, None)
 
 
 def diagnose_system(description: SystemDescription) -> tuple[Diagnosis, ...]:
@@ -116,14 +135,16 @@ def diagnose_system(description: SystemDescription) -> tuple[Diagnosis, ...]:
     for model, entry in zip(models, description.models, strict=True):
         board = limited(left, entry.activations) if entry.activations else left
         found = diagnose(model.name, model.graph, model.schedule, board)
-        if found is not None and not (entry.tiling and found.helps("tiling")):
+        if found is not None and not (
+            found.helps("order") or (entry.tiling and found.helps("tiling"))
+        ):
             kept.append(found)
     return tuple(kept)
 
 
 def _rank(kind: str) -> int:
     """Changes of nothing but memory come before those that change the network."""
-    return ("in place", "pool", "tiling", "integers", "resolution", "spill").index(kind)
+    return ("in place", "order", "pool", "tiling", "integers", "resolution", "spill").index(kind)
 
 
 def _planned(schedule: Schedule, target: Target) -> int | None:
@@ -185,6 +206,15 @@ def _in_place(schedule: Schedule, inside: Target) -> Iterator[Remedy]:
     changed = replace(schedule, steps=steps, buffers=buffers, tensors=tensors)
     if bytes_needed(changed) < bytes_needed(schedule):
         yield _tried("in place", f"{len(home)} buffers", changed, inside)
+
+
+def _order(schedule: Schedule, inside: Target) -> Iterator[Remedy]:
+    """The order of the steps that needs the fewest bytes."""
+    found = best_order(schedule)
+    if found.after < found.before:
+        known = "proved the least" if found.proved else f"no order below {found.bound}"
+        detail = f"steps in another order, {known}"
+        yield replace(_tried("order", detail, found.schedule, inside), added_ms=0.0)
 
 
 def _pool(schedule: Schedule, inside: Target) -> Iterator[Remedy]:

@@ -70,6 +70,13 @@ class PlacedNetwork:
     schedule: Schedule
     plan: Plan
 
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of the steps, and nothing else, was changed."""
+        if self.schedule is self.whole or self.schedule.pieces:
+            return False
+        return any(a is not b for a, b in zip(self.schedule.steps, self.whole.steps, strict=True))
+
 
 Planner = Callable[[str, Schedule, Target], tuple[Schedule, Plan]]
 """From a network and what is left of the target to what runs, and its plan."""

@@ -95,26 +95,69 @@ def pack(spans: Sequence[Span], goal: int = 0, effort: Effort | None = None) -> 
         PlanError: MEM-003 when fixed buffers contradict each other or their own limits.
     """
     check_fixed(spans)
-    search = _Search([span for span in spans if span.size > 0], goal, effort or Effort())
+    lasting, rest = _split_lasting([span for span in spans if span.size > 0])
+    offsets = {}
+    base = 0
+    for span in lasting:
+        offsets[span.name] = base
+        base += span.size
+    search = _Search(rest, max(goal - base, 0), effort or Effort())
     search.run()
-    offsets = dict(zip((span.name for span in search.spans), search.offsets, strict=True))
-    for span in spans:
-        if span.size == 0:
-            offsets[span.name] = span.fixed or 0
-    return Packing(offsets, search.height, search.bound, search.least, search.method)
+    placed = zip(rest, search.offsets, strict=True)
+    offsets |= {span.name: base + offset for span, offset in placed}
+    offsets |= {span.name: span.fixed or 0 for span in spans if span.size == 0}
+    return Packing(
+        offsets, base + search.height, base + search.bound, base + search.least, search.method
+    )
+
+
+def _split_lasting(spans: Sequence[Span]) -> tuple[list[Span], list[Span]]:
+    """Spans that live as long as all others together, to be laid below them, and the others.
+
+    Whatever packing there is, they can be moved to its bottom and what was below them up: where
+    their sizes are multiples of every alignment and nothing is fixed but what lies at the bottom
+    already, or forbidden, no height is lost.
+    """
+    if any(span.forbidden for span in spans) or not spans:
+        return [], list(spans)
+    first, last = min(s.first for s in spans), max(s.last for s in spans)
+    unit = math.lcm(*(span.alignment for span in spans))
+    lasting = [s for s in spans if (s.first, s.last) == (first, last) and s.size % unit == 0]
+    decided = sorted((s.fixed, i) for i, s in enumerate(lasting) if s.fixed is not None)
+    below, base = [], 0
+    for at, i in decided:
+        if at == base:
+            below.append(lasting[i])
+            base += lasting[i].size
+    if len(below) < sum(span.fixed is not None for span in spans):
+        return [], list(spans)
+    lasting = below + [span for span in lasting if span.fixed is None]
+    kept = {span.name for span in lasting}
+    return lasting, [span for span in spans if span.name not in kept]
 
 
 def live_bound(spans: Sequence[Span]) -> int:
     """The most bytes alive at one step, or the end of a fixed buffer if that is higher."""
+    most, _ = _fullest(spans)
+    return max([most, *(span.fixed + span.size for span in spans if span.fixed is not None)])
+
+
+def fullest_step(spans: Sequence[Span]) -> int:
+    """The first step at which most bytes are alive; 0 when there are none."""
+    return _fullest(spans)[1]
+
+
+def _fullest(spans: Sequence[Span]) -> tuple[int, int]:
     changes: dict[int, int] = {}
     for span in spans:
         changes[span.first] = changes.get(span.first, 0) + span.size
         changes[span.last + 1] = changes.get(span.last + 1, 0) - span.size
-    live = most = 0
+    live = most = worst = 0
     for step in sorted(changes):
         live += changes[step]
-        most = max(most, live)
-    return max([most, *(span.fixed + span.size for span in spans if span.fixed is not None)])
+        if live > most:
+            most, worst = live, step
+    return most, worst
 
 
 def check_fixed(spans: Sequence[Span]) -> None:

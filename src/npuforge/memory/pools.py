@@ -9,11 +9,13 @@ is stated.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from npuforge.errors import PlanError
-from npuforge.memory.packing import Effort, Packing, live_bound, pack
+from npuforge.memory.packing import Effort, Packing, fullest_step, live_bound, pack
 from npuforge.memory.spans import Span
 
 MOST_EXCHANGES = 200
@@ -108,6 +110,8 @@ def pack_rooms(
             found for a buffer.
     """
     owners, members = _merge(pieces)
+    rooms = [_trimmed(room) for room in rooms]
+    owners = [_reduced(piece, rooms) for piece in owners]
     search = _Assignment(owners, rooms, effort or Effort(tries=100, nodes=2000))
     search.run()
     packings = {room.name: search.final(room) for room in rooms if search.held(room)}
@@ -118,6 +122,30 @@ def pack_rooms(
         for name, offset in members[owner.span.name]:
             places[name] = RoomPlace(room, base + offset)
     return RoomPacking(places, packings, search.clocks(), least_clocks(owners, rooms))
+
+
+def joined_pieces(pieces: Sequence[Piece]) -> list[Piece]:
+    """Pieces with memory of their own, each grown by its views and living as long as any of them.
+
+    Raises:
+        PlanError: MEM-003 when a view is impossible.
+    """
+    return _merge(pieces)[0]
+
+
+def _reduced(piece: Piece, rooms: Sequence[Room]) -> Piece:
+    """A piece that no longer names memories smaller than it."""
+    small = {room.name for room in rooms if room.capacity < piece.span.size}
+    return replace(piece, rooms=tuple(name for name in piece.rooms if name not in small))
+
+
+def _trimmed(room: Room) -> Room:
+    """The same memory without what is reserved at its end: fewer ranges to search around."""
+    end, kept = room.capacity, [pair for pair in room.reserved if pair[0] < room.capacity]
+    while any(high >= end for _, high in kept):
+        end = max(min(low for low, high in kept if high >= end), 0)
+        kept = [pair for pair in kept if pair[0] < end]
+    return replace(room, capacity=end, reserved=tuple(kept))
 
 
 def _merge(pieces: Sequence[Piece]) -> tuple[list[Piece], dict[str, list[tuple[str, int]]]]:
@@ -170,71 +198,99 @@ def least_clocks(owners: Sequence[Piece], rooms: Sequence[Room]) -> float:
     """Clocks that no assignment undercuts.
 
     Everything in its cheapest memory, plus what the fullest step adds: of the bytes alive there
-    that may use the k cheapest memories only those fit that these memories have. The rest pays the
-    difference to the cheapest other memory, whole buffers at a time, and those pay that cost least.
+    that may use the k cheapest memories only those fit that these memories do not reserve. The rest
+    pays the difference to the cheapest other memory, whole buffers at a time, and those pay that
+    cost least.
     """
     order = sorted(rooms, key=lambda room: room.clocks)
     clocks = {room.name: room.clocks for room in rooms}
     base = sum(piece.traffic * min(clocks[name] for name in piece.rooms) for piece in owners)
     most = 0.0
+    steps = sorted({piece.span.first for piece in owners})
     for k in range(1, len(order)):
         cheap = {room.name for room in order[:k]}
-        capacity = sum(room.capacity for room in order[:k])
-        for step in {piece.span.first for piece in owners}:
-            inside = []
-            total = 0
-            for piece in owners:
-                if not (piece.span.first <= step <= piece.span.last and cheap & set(piece.rooms)):
-                    continue
-                total += piece.span.size
-                others = [clocks[name] for name in piece.rooms if name not in cheap]
-                if others and piece.span.size:
-                    least = min(clocks[name] for name in piece.rooms)
-                    extra = piece.traffic * (min(others) - least)
-                    inside.append((extra / piece.span.size, piece.span.size))
-            most = max(most, _cover(inside, total - capacity))
+        capacity = sum(_open_bytes(room) for room in order[:k])
+        inside = [piece for piece in owners if cheap & set(piece.rooms)]
+        choices = []
+        for piece in inside:
+            others = [clocks[name] for name in piece.rooms if name not in cheap]
+            if others and piece.span.size:
+                least = min(clocks[name] for name in piece.rooms)
+                extra = piece.traffic * (min(others) - least)
+                choices.append((extra / piece.span.size, piece.span.size, piece.span))
+        choices.sort(key=lambda choice: choice[:2])
+        for step in steps:
+            total = sum(p.span.size for p in inside if p.span.first <= step <= p.span.last)
+            if total <= capacity:
+                continue
+            alive = [(c, n) for c, n, span in choices if span.first <= step <= span.last]
+            cover = _Cover(alive)
+            if cover.upper(total - capacity) > most:
+                most = max(most, cover.least(total - capacity))
     return base + most
 
 
-def _cover(choices: Iterable[tuple[float, int]], need: int) -> float:
-    """The least paid for whole buffers of at least so many bytes; (price a byte, bytes) of each.
+def _open_bytes(room: Room) -> int:
+    """Bytes of a memory that are not reserved."""
+    held = end = 0
+    for low, high in sorted(room.reserved):
+        high = min(high, room.capacity)
+        held += max(high - max(low, end), 0)
+        end = max(end, high)
+    return room.capacity - held
 
-    Branch and bound against `_fractional`; where that takes too many nodes, the fractional price.
+
+class _Cover:
+    """Whole buffers of at least so many bytes for the least.
+
+    Args:
+        choices: price of a byte and bytes of each, sorted.
     """
-    listed = sorted(choices)
-    if need <= 0:
-        return 0.0
-    best = sum(price * size for price, size in listed)
-    if sum(size for _, size in listed) <= need:
-        return best
-    nodes = 0
-    open_nodes = [(0, need, 0.0)]
-    while open_nodes:
-        at, left, paid = open_nodes.pop()
-        nodes += 1
-        if nodes > COVER_NODES:
-            return _fractional(listed, need)
-        if left <= 0:
-            best = min(best, paid)
-            continue
-        rest = listed[at:]
-        if sum(size for _, size in rest) < left or paid + _fractional(rest, left) >= best:
-            continue
-        price, size = rest[0]
-        open_nodes.append((at + 1, left, paid))
-        open_nodes.append((at + 1, left - size, paid + price * size))
-    return best
 
+    def __init__(self, choices: Sequence[tuple[float, int]]) -> None:
+        self.listed = choices
+        self.sizes = [0, *accumulate(size for _, size in self.listed)]
+        self.paid = [0.0, *accumulate(price * size for price, size in self.listed)]
 
-def _fractional(choices: Sequence[tuple[float, int]], need: int) -> float:
-    """The same where a part of a buffer may be taken; the cheapest bytes come first."""
-    paid = 0.0
-    for price, size in choices:
+    def upper(self, need: int) -> float:
+        """What the cheapest bytes cost, whole buffers of them."""
+        return self.paid[min(bisect_left(self.sizes, need), len(self.listed))] if need > 0 else 0.0
+
+    def least(self, need: int) -> float:
+        """Branch and bound; where that takes too many nodes, the price with parts of buffers."""
         if need <= 0:
-            break
-        paid += price * min(size, need)
-        need -= size
-    return paid
+            return 0.0
+        best = self.paid[-1]
+        if self.sizes[-1] <= need:
+            return best
+        best = min(best, self.upper(need))
+        nodes = 0
+        open_nodes = [(0, need, 0.0)]
+        while open_nodes:
+            at, left, paid = open_nodes.pop()
+            nodes += 1
+            if nodes > COVER_NODES:
+                return self._fractional(0, need)
+            if left <= 0:
+                best = min(best, paid)
+                continue
+            if self.sizes[-1] - self.sizes[at] < left:
+                continue
+            if paid + self._fractional(at, left) >= best:
+                continue
+            price, size = self.listed[at]
+            open_nodes.append((at + 1, left, paid))
+            open_nodes.append((at + 1, left - size, paid + price * size))
+        return best
+
+    def _fractional(self, at: int, need: int) -> float:
+        """The same from one buffer on, where a part of a buffer may be taken."""
+        goal = self.sizes[at] + need
+        i = bisect_left(self.sizes, goal)
+        if i > len(self.listed):
+            return self.paid[-1] - self.paid[at]
+        price, _size = self.listed[i - 1]
+        return self.paid[i] - self.paid[at] - price * (self.sizes[i] - goal)
 
 
 class _Assignment:
@@ -274,6 +330,11 @@ class _Assignment:
         here = self.rooms[self.rank[self.room_of[piece.span.name]]]
         there = self.rooms[self.rank[following]]
         return piece.traffic * (there.clocks - here.clocks) / max(piece.span.size, 1)
+
+    def _saved(self, piece: Piece, name: str) -> float:
+        """Clocks that going to another memory saves."""
+        here, there = self.rank[self.room_of[piece.span.name]], self.rank[name]
+        return piece.traffic * (self.rooms[here].clocks - self.rooms[there].clocks)
 
     def held(self, room: Room) -> list[Piece]:
         """Pieces in a memory."""
@@ -338,12 +399,7 @@ class _Assignment:
         held = self.held(room)
         if live_bound(self._spans(room)) <= room.capacity:
             return held
-        steps = {piece.span.first for piece in held}
-
-        def load(step: int) -> int:
-            return sum(p.span.size for p in held if p.span.first <= step <= p.span.last)
-
-        worst = max(sorted(steps), key=load)
+        worst = fullest_step([piece.span for piece in held])
         return [p for p in held if p.span.first <= worst <= p.span.last]
 
     def _return(self, room: Room, moved: list[Piece]) -> None:
@@ -362,15 +418,16 @@ class _Assignment:
         for piece in sorted(moved, key=lambda p: -p.traffic):
             for other in self.held(room):
                 following = self._next(other)
-                before = self.clocks()
                 meets = piece.span.first <= other.span.last and other.span.first <= piece.span.last
                 if not meets or following is None or tried >= MOST_EXCHANGES:
                     continue
                 names = (piece.span.name, other.span.name)
                 was = [self.room_of[name] for name in names]
+                saved = self._saved(piece, room.name) + self._saved(other, following)
+                if saved <= 0:
+                    continue
+                tried += 1
                 self.room_of[names[0]], self.room_of[names[1]] = room.name, following
-                if self.clocks() < before:
-                    tried += 1
-                    if self._fits(room):
-                        break
+                if self._fits(room):
+                    break
                 self.room_of[names[0]], self.room_of[names[1]] = was

@@ -1,5 +1,6 @@
 """The quantize room: calibration, ranges, int8 graph, sensitivity, mixed precision."""
 
+from npuforge.quantize.audit import AuditFinding, Fault, audit
 from npuforge.quantize.build import Quantized, Tuning, quantize_graph
 from npuforge.quantize.calibrate import Calibration, calibrate
 from npuforge.quantize.diagnose import Cause, Diagnosis
@@ -14,16 +15,19 @@ from npuforge.quantize.score import Quality, Reference, Score
 from npuforge.quantize.search import Bounds, Search, Step, Trial, search
 from npuforge.quantize.sensitivity import Grouping, Sensitivity, sensitivities
 from npuforge.quantize.session import Session, quantize, quantize_with
+from npuforge.quantize.survey import Survey, survey
 from npuforge.quantize.tools import Foreign, ToolName, quantize_by
 from npuforge.quantize.tune import Remedies
 
 __all__ = [
+    "AuditFinding",
     "Bounds",
     "Calibration",
     "Cause",
     "Diagnosis",
     "EndType",
     "EngineName",
+    "Fault",
     "Fidelity",
     "Foreign",
     "Granularity",
@@ -44,10 +48,12 @@ __all__ = [
     "Sensitivity",
     "Session",
     "Step",
+    "Survey",
     "ToolName",
     "Trial",
     "Tuning",
     "ZeroPoints",
+    "audit",
     "calibrate",
     "measure",
     "prepared",
@@ -58,4 +64,5 @@ __all__ = [
     "restored",
     "search",
     "sensitivities",
+    "survey",
 ]

@@ -225,7 +225,7 @@ class _Build:
     def _constant(self, tensor: Tensor, dtype: DType, quant: Quantization) -> str:
         data = _integers(tensor.array.astype(np.float64), dtype, quant).astype(str(dtype))
         name = self._names.fresh(f"{tensor.name}/{dtype}")
-        return self._add(Tensor(name, tensor.shape, dtype, quant, np.ascontiguousarray(data)))
+        return self._add(Tensor(name, tensor.shape, dtype, quant, np.asarray(data, order="C")))
 
     def _own_quant(self, name: str, kind: Precision) -> Quantization:
         """The scale of an operand: its group's, or that of its own values for a constant."""

@@ -31,7 +31,11 @@ def deployment_files(
         "mapping": mapping_document(model.graph, model.mapping, target),
         "schedule": schedule_document(model.schedule),
         "memory": memory_document(
-            model.schedule, model.plan, model.tiling, target.operating_points[clock]
+            model.schedule,
+            model.plan,
+            model.tiling,
+            target.operating_points[clock],
+            model.ordering,
         ),
         "cost": cost_document(model.cost, validation),
         "validation": validation_document(validation),

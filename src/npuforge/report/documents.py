@@ -13,6 +13,7 @@ from npuforge.cost import Cost, NpuCost
 from npuforge.explore.boards import BoardResult
 from npuforge.explore.fit import tiling_ms
 from npuforge.explore.models import ModelResult
+from npuforge.explore.order import Ordering
 from npuforge.explore.tiling import Tiling
 from npuforge.graph import Graph, Node, Quantization, Tensor, macs
 from npuforge.lowering import Schedule
@@ -198,18 +199,32 @@ def tiling_document(tiling: Tiling, schedule: Schedule, point: OperatingPoint | 
     }
 
 
-def tiling_notes(model: PlannedModel, target: Target, clock: str) -> tuple[str, ...]:
-    """What a user should know of a tiling, in one sentence."""
-    tiling = model.tiling
-    if tiling is None:
-        return ()
-    return (
-        text(
-            "MEM-tiled", runs=len(tiling.stripes), after=tiling.after, before=tiling.before,
-            calls=tiling.added_steps, moved=tiling.moved, macs=tiling.recomputed,
-            ms=f"{tiling_ms(tiling, target.operating_points[clock]):.2f}",
-        ),
-    )  # fmt: skip
+def fit_notes(model: PlannedModel, target: Target, clock: str) -> tuple[str, ...]:
+    """What a user should know of another order and of stripes, in a sentence each."""
+    notes = []
+    ordering, tiling = model.ordering, model.tiling
+    if ordering is not None:
+        code = "MEM-ordered" if ordering.proved else "MEM-ordered-bound"
+        notes.append(text(code, after=ordering.after, before=ordering.before, bound=ordering.bound))
+    if tiling is not None:
+        notes.append(
+            text(
+                "MEM-tiled", runs=len(tiling.stripes), after=tiling.after, before=tiling.before,
+                calls=tiling.added_steps, moved=tiling.moved, macs=tiling.recomputed,
+                ms=f"{tiling_ms(tiling, target.operating_points[clock]):.2f}",
+            )
+        )  # fmt: skip
+    return tuple(notes)
+
+
+def order_document(ordering: Ordering) -> Document:
+    """What another order of the steps saves, and what no order goes below."""
+    return {
+        "bytes_before": ordering.before,
+        "bytes_after": ordering.after,
+        "bound": ordering.bound,
+        "proved_optimal": ordering.proved,
+    }
 
 
 def memory_document(
@@ -217,6 +232,7 @@ def memory_document(
     plan: Plan,
     tiling: Tiling | None = None,
     point: OperatingPoint | None = None,
+    ordering: Ordering | None = None,
 ) -> Document:
     """memory.json: every address, the bound and the gap, and what is computed in stripes."""
     buffers = []
@@ -261,6 +277,7 @@ def memory_document(
         "peak_step": plan.peak_step,
         "peak_node": schedule.steps[plan.peak_step].node if schedule.steps else None,
         "method": plan.method,
+        "order": None if ordering is None else order_document(ordering),
         "tiling": None if tiling is None else tiling_document(tiling, schedule, point),
         "buffers": buffers,
     }
@@ -417,7 +434,11 @@ def analysis_document(model: PlannedModel, target: Target, clock: str) -> Docume
         "graph": graph_document(graph),
         "mapping": mapping_document(graph, model.mapping, target),
         "memory": memory_document(
-            model.schedule, model.plan, model.tiling, target.operating_points[clock]
+            model.schedule,
+            model.plan,
+            model.tiling,
+            target.operating_points[clock],
+            model.ordering,
         ),
         "cost": cost_document(model.cost),
     }

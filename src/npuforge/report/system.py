@@ -104,6 +104,7 @@ def layout_document(layout: SystemLayout) -> Document:
                     min(network.plan.peak_step, len(network.schedule.steps) - 1)
                 ].node,
                 "weights": int(network.plan.image.size),
+                "ordered": network.ordered,
                 "tiling": _tiled(network),
             }
             for network in layout.networks
@@ -216,10 +217,11 @@ def model_fit_document(
     }
     if model is not None:
         memory = memory_document(
-            model.schedule, model.plan, model.tiling, target.operating_points.get("nominal")
-        )
+            model.schedule, model.plan, model.tiling, target.operating_points.get("nominal"),
+            model.ordering,
+        )  # fmt: skip
         kept = ("regions", "activation_bytes", "weight_bytes", "lower_bound", "gap",
-                "proved_optimal", "peak_step", "peak_node", "tiling")  # fmt: skip
+                "proved_optimal", "peak_step", "peak_node", "order", "tiling")  # fmt: skip
         document["model"] = {"name": model.graph.name} | {name: memory[name] for name in kept}
     return document
 
@@ -234,6 +236,7 @@ def diagnosis_document(found: Diagnosis) -> Document:
         "missing": short.missing,
         "peak_step": short.step,
         "peak_node": short.node,
+        "peak_epoch": found.epoch,
         "together_at": short.at,
         "together": [
             {"buffer": b.name, "bytes": b.nbytes, "first_step": b.first, "last_step": b.last}

@@ -135,6 +135,8 @@ class Field:
     OPERATOR_OPTIONS = 4
     OPERATOR_CUSTOM_OPTIONS = 5
     BUFFER_DATA = 0
+    BUFFER_OFFSET = 1
+    BUFFER_SIZE = 2
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,7 @@ class _Code:
 class _Reader:
     def __init__(self, content: bytes, path: str) -> None:
         self._path = path
+        self._content = content
         self._root = Buffer(content).root()
 
     def _damaged(self, reason: str) -> ModelError:
@@ -163,7 +166,7 @@ class _Reader:
         if not graphs:
             raise self._damaged("no subgraph")
         buffers = [
-            table.bytes(Field.BUFFER_DATA)
+            self._data(table)
             for table in self._tables(self._root, Field.MODEL_BUFFERS, MAX_TENSORS, "buffers")
         ]
         codes = [
@@ -181,6 +184,16 @@ class _Reader:
             self._root.text(Field.MODEL_DESCRIPTION),
             tuple(self._subgraph(graph, buffers, codes) for graph in graphs),
         )
+
+    def _data(self, buffer: Table) -> memoryview:
+        """A buffer's bytes, within the flatbuffer or, as in files beyond 2 GB and those of
+        ai-edge-quantizer, behind it."""
+        offset, size = buffer.uint64(Field.BUFFER_OFFSET), buffer.uint64(Field.BUFFER_SIZE)
+        if offset <= 1:  # 1 is what writers put while they do not know yet
+            return buffer.bytes(Field.BUFFER_DATA)
+        if offset + size > len(self._content):
+            raise self._damaged(f"a buffer of {size} bytes at {offset} leaves the file")
+        return memoryview(self._content)[offset : offset + size]
 
     def _subgraph(self, graph: Table, buffers: list[memoryview], codes: list[_Code]) -> RawSubgraph:
         tensors = self._tables(graph, Field.GRAPH_TENSORS, MAX_TENSORS, "tensors")

@@ -20,6 +20,7 @@ _I8 = Struct("<b").unpack_from
 _U16 = Struct("<H").unpack_from
 _I32 = Struct("<i").unpack_from
 _U32 = Struct("<I").unpack_from
+_U64 = Struct("<Q").unpack_from
 
 
 KNOWN_FIELDS = 12
@@ -84,6 +85,11 @@ class Table:
         """A word, 0 by default."""
         at = self._fields[field]
         return _U32(self._buffer.data, self.position + at)[0] if at else 0
+
+    def uint64(self, field: int) -> int:
+        """Two words, 0 by default."""
+        at = self._fields[field]
+        return _U64(self._buffer.data, self.position + at)[0] if at else 0
 
     def has(self, field: int) -> bool:
         """Whether the field is there."""
