@@ -66,7 +66,7 @@ from npuforge.validate import (
     oracle_for,
 )
 from npuforge.validate.neural_art import ChipValidation, validate_against_chip
-from npuforge.vocab import Contract
+from npuforge.vocab import Contract, DriverFault, MachineProfile
 
 if TYPE_CHECKING:
     from npuforge.doctor.triage import Triage
@@ -570,7 +570,14 @@ def _project(model: PlannedModel, sample: Mapping[str, Array], board: Target) ->
 
 
 def stress_model(
-    model: PathLike, target: str, *, inferences: int = 1000, trials: int = 0, seed: int = SEED
+    model: PathLike,
+    target: str,
+    *,
+    inferences: int = 1000,
+    trials: int = 0,
+    seed: int = SEED,
+    profile: MachineProfile = MachineProfile.MCU,
+    driver_fault: DriverFault | None = None,
 ) -> tuple[StressResult, tuple[FaultResult, ...]]:
     """Run a model's firmware on the virtual board with random buffers, evictions and delays.
 
@@ -580,6 +587,8 @@ def stress_model(
         inferences: how many to run without a fault.
         trials: how often to inject each fault; 0 injects none.
         seed: of everything random.
+        profile: of the machine.
+        driver_fault: a mistake that the driver makes in every inference.
 
     Raises:
         ToolError: there is no gcc, or the firmware does not build or run.
@@ -588,8 +597,8 @@ def stress_model(
     planned = plan_system(System((Path(model),), board)).models[0]
     sample = random_inputs(planned.graph, np.random.default_rng(seed))
     with TemporaryDirectory(prefix="npuforge-") as folder:
-        virtual = VirtualBoard(_project(planned, sample, board), Path(folder))
-        result = virtual.stress(inferences, seed)
+        virtual = VirtualBoard(_project(planned, sample, board), Path(folder), profile=profile)
+        result = virtual.stress(inferences, seed, driver_fault)
         return result, virtual.inject(trials, seed=seed) if trials else ()
 
 

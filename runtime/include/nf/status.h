@@ -43,7 +43,8 @@ extern "C" {
     X(NF_E_FRAME_LATE, 30, "the frame is older than allowed")                                      \
     X(NF_E_FRAME_REPEATED, 31, "the frame was used before")                                        \
     X(NF_E_PERMANENT, 32, "the buffer is permanent and cannot be released")                         \
-    X(NF_E_IDLE, 33, "nothing is in flight")
+    X(NF_E_IDLE, 33, "nothing is in flight")                                                       \
+    X(NF_E_SCATTERED, 34, "pages of the range are not contiguous in physical memory")
 
 typedef enum nf_status {
 #define NF_STATUS_ENUM(name, number, text) name = number,

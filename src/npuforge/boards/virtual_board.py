@@ -14,6 +14,7 @@ from pathlib import Path
 
 from npuforge.boards.toolchain import BUILD_SECONDS, run_tool, write_sources
 from npuforge.errors import ToolError
+from npuforge.vocab import DriverFault, MachineProfile
 
 _SOURCES = Path(__file__).parent / "virtual"
 _FLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off")
@@ -32,6 +33,7 @@ class StressResult:
         failures: how many ended wrong: a status, a wrong output byte or a broken cache rule.
         low: lower end of the 95 % interval of the failure rate (Wilson).
         high: its upper end.
+        wrong: how many gave a wrong output byte.
         cleans: cache cleans of all inferences together, with `cleaned` bytes.
         invalidates: cache invalidates, with `invalidated` bytes.
         first: the first failure in words; empty when there is none.
@@ -41,6 +43,7 @@ class StressResult:
     failures: int
     low: float
     high: float
+    wrong: int
     cleans: int
     cleaned: int
     invalidates: int
@@ -79,12 +82,21 @@ class VirtualBoard:
         files: a firmware project, from `project_files`.
         folder: an empty folder for the build.
         sanitize: whether with AddressSanitizer and UndefinedBehaviorSanitizer.
+        profile: of the machine.
 
     Raises:
         ToolError: there is no gcc, or the project does not compile.
     """
 
-    def __init__(self, files: Mapping[str, bytes], folder: Path, *, sanitize: bool = False) -> None:
+    def __init__(
+        self,
+        files: Mapping[str, bytes],
+        folder: Path,
+        *,
+        sanitize: bool = False,
+        profile: MachineProfile = MachineProfile.MCU,
+    ) -> None:
+        self._profile = profile
         gcc = shutil.which("gcc")
         if gcc is None:
             raise ToolError("BRD-001", tools="gcc", packages="gcc")
@@ -114,17 +126,21 @@ class VirtualBoard:
             detail = result.stdout + result.stderr
             raise ToolError("BRD-004", folder=folder, code=result.returncode, detail=detail)
 
-    def stress(self, inferences: int, seed: int = 1) -> StressResult:
+    def stress(
+        self, inferences: int, seed: int = 1, driver_fault: DriverFault | None = None
+    ) -> StressResult:
         """Run inferences with random buffers, evictions and delays."""
-        rows = self._start(seed, inferences, "none").splitlines()
+        fault = f"rate:{driver_fault}" if driver_fault else "none"
+        rows = self._start(seed, inferences, fault).splitlines()
         words = rows[-1].split()
-        failures, cleans, cleaned, invalidates, invalidated = map(int, words[1::2])
+        failures, wrong, cleans, cleaned, invalidates, invalidated = map(int, words[1::2])
         low, high = interval(failures, inferences)
         return StressResult(
             inferences=inferences,
             failures=failures,
             low=low,
             high=high,
+            wrong=wrong,
             cleans=cleans,
             cleaned=cleaned,
             invalidates=invalidates,
@@ -141,7 +157,9 @@ class VirtualBoard:
         return tuple(found)
 
     def _start(self, seed: int, count: int, fault: str) -> str:
-        result = run_tool([str(self._program), str(seed), str(count), fault], 60 + 2 * count)
+        result = run_tool(
+            [str(self._program), str(seed), str(count), fault, self._profile], 60 + 2 * count
+        )
         if result.returncode not in (0, 1) or not result.stdout:
             detail = result.stdout + result.stderr
             raise ToolError("BRD-011", image="stress", code=result.returncode, detail=detail)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from npuforge.vocab import DriverFault, MachineProfile
+
 if TYPE_CHECKING:
     from npuforge.api_board import ApplicationStress
 
@@ -25,6 +27,10 @@ def command(
         None, min=1, help="Inferences: 1000 without a fault, or 8 a run of an application."
     ),
     faults: int = typer.Option(0, min=0, help="Trials of each injected fault; 0: none."),
+    profile: MachineProfile = typer.Option(MachineProfile.MCU, help="Kind of machine."),
+    driver_fault: DriverFault | None = typer.Option(
+        None, help="Mistake the driver makes in every inference: how often is the result wrong?"
+    ),
     seed: int = typer.Option(42, min=0, help="Seed of everything random."),
     application: list[Path] = typer.Option(
         [], "--application", "-a", help="C file of your application, each one; runs it instead."
@@ -48,6 +54,7 @@ def command(
     from dataclasses import asdict
 
     from npuforge import api
+    from npuforge.boards.virtual_board import interval
     from npuforge.cli.common import console, print_json, print_table, progress
 
     if application:
@@ -69,7 +76,13 @@ def command(
         return
     with progress("running on the virtual board"):
         result, injected = api.stress_model(
-            model, target, inferences=count or MODEL_COUNT, trials=faults, seed=seed
+            model,
+            target,
+            inferences=count or MODEL_COUNT,
+            trials=faults,
+            seed=seed,
+            profile=profile,
+            driver_fault=driver_fault,
         )
     missed = [f for f in injected if min(f.caught, f.named) < LEAST_SHARE * f.trials]
     if as_json:
@@ -80,6 +93,13 @@ def command(
             f"{result.failures} of {result.inferences} inferences failed; with 95 % confidence "
             f"between {100 * result.low:.3f} and {100 * result.high:.3f} %"
         )
+        if driver_fault:
+            low, high = (100 * end for end in interval(result.wrong, result.inferences))
+            out.print(
+                f"{result.wrong} gave wrong results ({low:.2f} to {high:.2f} %), as a user of a "
+                f"driver with {driver_fault} sees it",
+                soft_wrap=True,
+            )
         if result.first:
             out.print(result.first, markup=False)
         if injected:
