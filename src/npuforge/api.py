@@ -597,9 +597,9 @@ def stress_model(
     planned = plan_system(System((Path(model),), board)).models[0]
     sample = random_inputs(planned.graph, np.random.default_rng(seed))
     with TemporaryDirectory(prefix="npuforge-") as folder:
-        virtual = VirtualBoard(_project(planned, sample, board), Path(folder), profile=profile)
-        result = virtual.stress(inferences, seed, driver_fault)
-        return result, virtual.inject(trials, seed=seed) if trials else ()
+        virtual = VirtualBoard(_project(planned, sample, board), Path(folder))
+        result = virtual.stress(inferences, seed, profile=profile, driver_fault=driver_fault)
+        return result, virtual.inject(trials, seed=seed, profile=profile) if trials else ()
 
 
 def write_project(

@@ -82,21 +82,12 @@ class VirtualBoard:
         files: a firmware project, from `project_files`.
         folder: an empty folder for the build.
         sanitize: whether with AddressSanitizer and UndefinedBehaviorSanitizer.
-        profile: of the machine.
 
     Raises:
         ToolError: there is no gcc, or the project does not compile.
     """
 
-    def __init__(
-        self,
-        files: Mapping[str, bytes],
-        folder: Path,
-        *,
-        sanitize: bool = False,
-        profile: MachineProfile = MachineProfile.MCU,
-    ) -> None:
-        self._profile = profile
+    def __init__(self, files: Mapping[str, bytes], folder: Path, *, sanitize: bool = False) -> None:
         gcc = shutil.which("gcc")
         if gcc is None:
             raise ToolError("BRD-001", tools="gcc", packages="gcc")
@@ -127,11 +118,16 @@ class VirtualBoard:
             raise ToolError("BRD-004", folder=folder, code=result.returncode, detail=detail)
 
     def stress(
-        self, inferences: int, seed: int = 1, driver_fault: DriverFault | None = None
+        self,
+        inferences: int,
+        seed: int = 1,
+        *,
+        profile: MachineProfile = MachineProfile.MCU,
+        driver_fault: DriverFault | None = None,
     ) -> StressResult:
         """Run inferences with random buffers, evictions and delays."""
         fault = f"rate:{driver_fault}" if driver_fault else "none"
-        rows = self._start(seed, inferences, fault).splitlines()
+        rows = self._start(seed, inferences, fault, profile).splitlines()
         words = rows[-1].split()
         failures, wrong, cleans, cleaned, invalidates, invalidated = map(int, words[1::2])
         low, high = interval(failures, inferences)
@@ -148,17 +144,23 @@ class VirtualBoard:
             first=rows[0] if len(rows) > 1 else "",
         )
 
-    def inject(self, trials: int, fault: str = "all", seed: int = 1) -> tuple[FaultResult, ...]:
+    def inject(
+        self,
+        trials: int,
+        fault: str = "all",
+        seed: int = 1,
+        profile: MachineProfile = MachineProfile.MCU,
+    ) -> tuple[FaultResult, ...]:
         """Inject a fault, or each there is, in so many trials."""
         found = []
-        for row in self._start(seed, trials, fault).splitlines():
+        for row in self._start(seed, trials, fault, profile).splitlines():
             name, _, caught, _, named, _, seen = row.split(maxsplit=6)
             found.append(FaultResult(name, trials, int(caught), int(named), seen))
         return tuple(found)
 
-    def _start(self, seed: int, count: int, fault: str) -> str:
+    def _start(self, seed: int, count: int, fault: str, profile: MachineProfile) -> str:
         result = run_tool(
-            [str(self._program), str(seed), str(count), fault, self._profile], 60 + 2 * count
+            [str(self._program), str(seed), str(count), fault, profile], 60 + 2 * count
         )
         if result.returncode not in (0, 1) or not result.stdout:
             detail = result.stdout + result.stderr

@@ -84,9 +84,9 @@ static void set_up(uint64_t seed)
 }
 
 /* Frames by DMA into buffers from the registry, then into the inputs. */
-static nf_status feed(uint32_t number, const uint8_t *data, nf_status *release)
+static nf_status fill(uint32_t number, const uint8_t *data, nf_status *release)
 {
-    nf_status status = nf_reset(&rt, 0);
+    nf_status status = NF_OK;
     for (uint32_t i = 0; i < network.input_count && status == NF_OK; ++i) {
         nf_buffer spacer = 0, buffer = 0;
         nf_buffer_info info;
@@ -110,6 +110,13 @@ static nf_status feed(uint32_t number, const uint8_t *data, nf_status *release)
             nf_buffer_release(&rt, spacer);
     }
     return status;
+}
+
+/* The first frame of a sequence. */
+static nf_status feed(uint32_t number, const uint8_t *data, nf_status *release)
+{
+    const nf_status status = nf_reset(&rt, 0);
+    return status == NF_OK ? fill(number, data, release) : status;
 }
 
 /* The outputs that follow from a frame, computed the first time it is drawn. */
@@ -207,7 +214,7 @@ static const char *frame_number(int dropped)
     const uint32_t first = 1u + vb_random(1000), gap = 2u + vb_random(5);
     nf_status status = feed(first, frames[0], NULL);
     status = status == NF_OK ? nf_run(&rt, 0, TIMEOUT_US) : status;
-    status = status == NF_OK ? feed(dropped ? first + gap : first, frames[1], NULL) : status;
+    status = status == NF_OK ? fill(dropped ? first + gap : first, frames[1], NULL) : status;
     nf_stats(&rt, &counters);
     if (!dropped || status != NF_OK)
         return nf_status_name(status);
