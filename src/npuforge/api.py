@@ -27,7 +27,7 @@ from npuforge.boards import (
     missing_tools,
     write_sources,
 )
-from npuforge.boards.virtual_board import FaultResult, StressResult, VirtualBoard
+from npuforge.boards.virtual_board import PAGE_FAULTS, FaultResult, StressResult, VirtualBoard
 from npuforge.cost import NpuCost, npu_cost
 from npuforge.errors import ToolError, UsageError
 from npuforge.explore.boards import compare_targets as compare_targets
@@ -100,6 +100,8 @@ lint_model = api_optimize.lint_model
 quantize_model = api_quantize.quantize_model
 tune_model = api_quantize.tune_model
 layer_sensitivity = api_quantize.layer_sensitivity
+reproduce_rate = api_board.reproduce_rate
+reproduce_violation = api_board.reproduce_violation
 stress_application = api_board.stress_application
 
 RANDOM_SAMPLES = 10
@@ -592,7 +594,10 @@ def stress_model(
 
     Raises:
         ToolError: there is no gcc, or the firmware does not build or run.
+        UsageError: BRD-035 for a fault that the profile cannot have.
     """
+    if driver_fault in PAGE_FAULTS and profile is not MachineProfile.LINUX:
+        raise UsageError("BRD-035", profile=profile, fault=driver_fault)
     board = load_target(target)
     planned = plan_system(System((Path(model),), board)).models[0]
     sample = random_inputs(planned.graph, np.random.default_rng(seed))

@@ -24,6 +24,10 @@ _OBSERVED = ("runtime.c", "network.c", "buffer.c")
 """Sources of the safe runtime that touch memory of the networks: their copies are observed."""
 
 
+PAGE_FAULTS = frozenset((DriverFault.PHYSICALLY_MISALIGNED, DriverFault.SCATTERED_PAGES))
+"""Faults that only a machine with a page table has."""
+
+
 @dataclass(frozen=True)
 class StressResult:
     """What a stress run showed.

@@ -48,6 +48,9 @@ def command(
     frame_fault: list[str] = typer.Option(
         [], help="Fault of the virtual camera: dropped, torn or late."
     ),
+    reproduce: Path | None = typer.Option(
+        None, help="New folder for the smallest program that shows the first error or the fault."
+    ),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
 ) -> None:
     """Run a model's firmware, or your application, against caches, delays and injected faults."""
@@ -55,7 +58,8 @@ def command(
 
     from npuforge import api
     from npuforge.boards.virtual_board import interval
-    from npuforge.cli.common import console, print_json, print_table, progress
+    from npuforge.cli.common import console, print_json, print_table, print_warning, progress
+    from npuforge.messages import text
 
     if application:
         from npuforge.boards.application import Application
@@ -73,6 +77,10 @@ def command(
                 frames=frame_fault,
             )
         _print_application(shown, as_json)
+        if reproduce and shown.violations:
+            _reproduce_first(shown, reproduce, target, seed)
+        if shown.failures:
+            raise typer.Exit(1)
         return
     with progress("running on the virtual board"):
         result, injected = api.stress_model(
@@ -83,6 +91,14 @@ def command(
             seed=seed,
             profile=profile,
             driver_fault=driver_fault,
+        )
+    if reproduce and driver_fault:
+        with progress("running the smallest network"):
+            small = api.reproduce_rate(
+                reproduce, target, profile, driver_fault, count or MODEL_COUNT, seed
+            )
+        print_warning(
+            text("VBD-reproduced", folder=reproduce, count=small.wrong, of=small.inferences)
         )
     missed = [f for f in injected if min(f.caught, f.named) < LEAST_SHARE * f.trials]
     if as_json:
@@ -143,5 +159,17 @@ def _print_application(shown: ApplicationStress, as_json: bool) -> None:
             lines = f"cache line {v.address & ~31:#010x}, {v.lines} lines" if v.address else ""
             first = f"first in inference {v.inference}, {v.times} times"
             out.print(f"  {lines + '; ' if lines else ''}{first}", style="dim", markup=False)
-    if shown.failures:
-        raise typer.Exit(1)
+
+
+def _reproduce_first(shown: ApplicationStress, folder: Path, target: str, seed: int) -> None:
+    from npuforge import api
+    from npuforge.cli.common import print_warning, progress
+    from npuforge.messages import text
+
+    first = next(iter([*shown.errors, *shown.violations]))
+    with progress("running the smallest program"):
+        made = api.reproduce_violation(folder, target, first.kind, seed=seed)
+    if made is None:
+        print_warning(text("VBD-no-reproducer", kind=first.kind))
+    else:
+        print_warning(text("VBD-reproduced", folder=folder, count=made.failures, of=made.runs))
