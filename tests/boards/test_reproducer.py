@@ -61,7 +61,7 @@ def test_a_folder_with_a_program(tmp_path: Path) -> None:
 
 
 def test_a_folder_with_a_rate(tmp_path: Path) -> None:
-    fault, profile = DriverFault.SYNC_OF_ENDS, MachineProfile.LINUX
+    fault, profile = DriverFault.SCATTERED_PAGES, MachineProfile.LINUX
     shown = api.reproduce_rate(tmp_path / "small", BOARD, profile, fault, 50, 3)
     assert shown.wrong > 0
-    assert "--driver-fault sync_of_ends" in (tmp_path / "small/README.md").read_text("utf-8")
+    assert "--driver-fault scattered_pages" in (tmp_path / "small/README.md").read_text("utf-8")

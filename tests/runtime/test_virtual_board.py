@@ -77,7 +77,9 @@ def test_sound_firmware_on_a_linux_class_machine(board: VirtualBoard) -> None:
 @pytest.mark.parametrize("fault", DriverFault)
 def test_a_drivers_fault_gives_wrong_results(board: VirtualBoard, fault: DriverFault) -> None:
     result = board.stress(60, profile=MachineProfile.LINUX, driver_fault=fault)
-    assert result.failures >= result.wrong > 0
+    # a frame of 2 KiB lies in one page: scattered ones do it no harm
+    assert (result.wrong > 0) == (fault is not DriverFault.SCATTERED_PAGES)
+    assert result.failures >= result.wrong
 
 
 @pytest.mark.parametrize(
