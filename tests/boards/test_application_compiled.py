@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -14,12 +13,11 @@ from npuforge.aton.execute import run_program
 from npuforge.aton.load import load_compiled
 from npuforge.boards.application import Application
 
-SHARED = os.environ.get("NPUFORGE_SHARED")
+
 pytestmark = [
     pytest.mark.skipif(
         sys.platform != "linux" or shutil.which("gcc") is None, reason="needs gcc on Linux"
     ),
-    pytest.mark.skipif(SHARED is None, reason="no measurement data"),
 ]
 
 MAIN = """\
@@ -47,8 +45,8 @@ int main(void)
 """
 
 
-def test_outputs_are_the_simulators(tmp_path: Path) -> None:
-    program = Path(str(SHARED)) / "aton" / "mobilenet_v1_025_96"
+def test_outputs_are_the_simulators(shared: Path, tmp_path: Path) -> None:
+    program = shared / "aton" / "mobilenet_v1_025_96"
     source = tmp_path / "main.c"
     source.write_text(MAIN, "utf-8")
     shown = api.stress_application(program, "stm32n6570-dk", Application((source,)), inferences=2)

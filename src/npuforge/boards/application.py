@@ -384,7 +384,9 @@ class ApplicationBoard:
         """Name with offset, and size, of the variable or buffer at an address."""
         spans = []
         for network in self._networks:
-            spans += [(b.address, b.address + b.size, b.name) for b in network.buffers]
+            # inputs and outputs may lie over each other: the smaller one says more
+            buffers = sorted(network.buffers, key=lambda b: b.size)
+            spans += [(b.address, b.address + b.size, b.name) for b in buffers]
         with self._program.open("rb") as file:
             table = ELFFile(file).get_section_by_name(".symtab")
             for symbol in table.iter_symbols() if table is not None else ():
