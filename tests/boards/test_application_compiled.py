@@ -13,7 +13,6 @@ from npuforge.aton.execute import run_program
 from npuforge.aton.load import load_compiled
 from npuforge.boards.application import Application
 
-
 pytestmark = [
     pytest.mark.skipif(
         sys.platform != "linux" or shutil.which("gcc") is None, reason="needs gcc on Linux"
