@@ -96,6 +96,7 @@ SOUND = {
     "invalidate after post-processing": ("AFTER",),
     "post-processing in place, then invalidate": ("AFTER", "IN_PLACE"),
     "callback of the network": ("CALLBACK",),
+    "cycle counter, serial line, interface by pointers": ("MEASURE",),
     "CACHEAXI enabled in a loop": ("NPU_CACHE", "CACHEAXI_BUSY"),
     "invalidate before the run": ("BEFORE_ONLY",),
     "buffers of the application": ("USER",),

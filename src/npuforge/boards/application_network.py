@@ -238,6 +238,11 @@ def _network(name: str, number: int, network: BoardNetwork, user: bool) -> list[
         f"    .user_buffers = {int(user)}, .number = {number}}};",
         f"LL_ATON_DECLARE_NAMED_NN_PROTOS({name});",
     ]
+    lines += [
+        f"const EpochBlock_ItemTypeDef *LL_ATON_EpochBlockItems_{name}(void)",
+        "{ static const EpochBlock_ItemTypeDef all[2] = {{EpochBlock_Flags_pure_hw, 1, 1}};",
+        "  return all; }",
+    ]
     for role, other in (("Input", "inputs"), ("Output", "outputs"), ("Internal", "")):
         result = f"{other}_{number}" if other else f"&inputs_{number}[{len(network.inputs)}]"
         lines.append(

@@ -19,11 +19,30 @@ typedef float float32_t;
 #define __IO volatile
 #endif
 #define UNUSED(x) ((void)(x))
+#define HAL_MAX_DELAY 0xFFFFFFFFU
+#define SET_BIT(reg, bits) ((reg) |= (bits))
+#define CLEAR_BIT(reg, bits) ((reg) &= ~(bits))
+#define READ_BIT(reg, bits) ((reg) & (bits))
 
 HAL_StatusTypeDef HAL_Init(void);
 uint32_t HAL_GetTick(void);
 void HAL_IncTick(void);
 void HAL_Delay(uint32_t milliseconds);
+static inline uint32_t HAL_RCC_GetCpuClockFreq(void) { return SystemCoreClock; }
+static inline void HAL_NVIC_EnableIRQ(IRQn_Type line) { (void)line; }
+static inline void HAL_NVIC_DisableIRQ(IRQn_Type line) { (void)line; }
+static inline void HAL_NVIC_SetPriority(IRQn_Type line, uint32_t priority, uint32_t sub_priority)
+{
+    (void)line, (void)priority, (void)sub_priority;
+}
+
+/* A serial line: what is sent is printed, random bytes are received. */
+typedef struct { int unit; } USART_TypeDef;
+typedef struct { USART_TypeDef *Instance; } UART_HandleTypeDef;
+HAL_StatusTypeDef HAL_UART_Transmit(UART_HandleTypeDef *uart, const uint8_t *data, uint16_t bytes,
+                                    uint32_t timeout);
+HAL_StatusTypeDef HAL_UART_Receive(UART_HandleTypeDef *uart, uint8_t *data, uint16_t bytes,
+                                   uint32_t timeout);
 
 /* Clocks and power of the memory banks and of the NPU. */
 enum {
