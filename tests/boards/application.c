@@ -166,7 +166,11 @@ int main(void)
 #ifdef CLOCKS
     RAMCFG_HandleTypeDef bank = {RAMCFG_SRAM3_AXI};
     __HAL_RCC_AXISRAM3_MEM_CLK_ENABLE();
-#ifdef RAMCFG_LATE
+#ifdef RAMCFG_REGISTER
+    __HAL_RCC_RAMCFG_CLK_ENABLE();
+    RAMCFG_SRAM3_AXI->CR &= ~RAMCFG_CR_SRAMSD;
+    (void)bank;
+#elif defined(RAMCFG_LATE)
     HAL_RAMCFG_EnableAXISRAM(&bank);
     __HAL_RCC_RAMCFG_CLK_ENABLE();
 #else

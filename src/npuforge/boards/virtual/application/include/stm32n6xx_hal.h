@@ -69,7 +69,29 @@ void npuforge_clock(int unit, int on);
 #define __HAL_RCC_CACHEAXIRAM_MEM_CLK_ENABLE() npuforge_clock(NPUFORGE_CACHEAXIRAM, 1)
 #define __HAL_RCC_RAMCFG_CLK_ENABLE() npuforge_clock(NPUFORGE_RAMCFG, 1)
 
-typedef struct { int unit; } RAMCFG_TypeDef;
+/* Clocks during sleep are on here. */
+#define __HAL_RCC_AXISRAM1_MEM_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_AXISRAM2_MEM_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_AXISRAM3_MEM_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_AXISRAM4_MEM_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_AXISRAM5_MEM_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_AXISRAM6_MEM_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_FLEXRAM_MEM_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_CACHEAXIRAM_MEM_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_CACHEAXI_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_NPU_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_RAMCFG_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_RISAF_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_RIFSC_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_IAC_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_DBG_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_XSPI1_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_XSPI2_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_XSPIPHYCOMP_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_USART1_CLK_SLEEP_ENABLE() ((void)0)
+
+#define RAMCFG_CR_SRAMSD (1U << 20)
+typedef struct { int unit; volatile uint32_t CR; } RAMCFG_TypeDef;
 typedef struct { RAMCFG_TypeDef *Instance; } RAMCFG_HandleTypeDef;
 extern RAMCFG_TypeDef npuforge_ramcfg[NPUFORGE_UNITS];
 #define RAMCFG_SRAM1_AXI (&npuforge_ramcfg[NPUFORGE_AXISRAM1])
