@@ -178,6 +178,10 @@ int main(void)
     HAL_RAMCFG_EnableAXISRAM(&bank);
 #endif
 #endif
+#ifdef NPU_CLOCK
+    __HAL_RCC_NPU_CLK_ENABLE();
+    __HAL_RCC_AXISRAM3_MEM_CLK_SLEEP_ENABLE();
+#endif
 #ifndef NO_RUNTIME
     LL_ATON_RT_RuntimeInit();
 #endif

@@ -102,6 +102,7 @@ SOUND = {
     "buffers of the application": ("USER",),
     "buffer from the heap, aligned": ("USER", "HEAP"),
     "banks clocked in order": ("CLOCKS",),
+    "banks left to other code": ("NPU_CLOCK",),
     "banks woken by register": ("CLOCKS", "RAMCFG_REGISTER"),
     "NPU cache maintained": ("NPU_CACHE", "NPU_CACHE_KEPT"),
 }
