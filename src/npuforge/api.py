@@ -33,7 +33,7 @@ from npuforge.boards import (
     find_toolchain,
     write_sources,
 )
-from npuforge.boards.virtual_board import FaultResult, StressResult, VirtualBoard
+from npuforge.boards.virtual_board import PAGE_FAULTS, FaultResult, StressResult, VirtualBoard
 from npuforge.cost import NpuCost, npu_cost
 from npuforge.errors import ToolError, UsageError
 from npuforge.explore.boards import compare_targets as compare_targets
@@ -70,7 +70,7 @@ from npuforge.validate import (
     oracle_for,
 )
 from npuforge.validate.neural_art import ChipValidation, validate_against_chip
-from npuforge.vocab import Contract
+from npuforge.vocab import Contract, DriverFault, MachineProfile
 
 if TYPE_CHECKING:
     from npuforge.doctor.triage import Triage
@@ -107,6 +107,8 @@ quantize_model = api_quantize.quantize_model
 tune_model = api_quantize.tune_model
 audit_data = api_quantize.audit_data
 layer_sensitivity = api_quantize.layer_sensitivity
+reproduce_rate = api_board.reproduce_rate
+reproduce_violation = api_board.reproduce_violation
 stress_application = api_board.stress_application
 
 RANDOM_SAMPLES = 10
@@ -580,7 +582,14 @@ def emulated_project(
 
 
 def stress_model(
-    model: PathLike, target: str, *, inferences: int = 1000, trials: int = 0, seed: int = SEED
+    model: PathLike,
+    target: str,
+    *,
+    inferences: int = 1000,
+    trials: int = 0,
+    seed: int = SEED,
+    profile: MachineProfile = MachineProfile.MCU,
+    driver_fault: DriverFault | None = None,
 ) -> tuple[StressResult, tuple[FaultResult, ...]]:
     """Run a model's firmware on the virtual board with random buffers, evictions and delays.
 
@@ -590,17 +599,22 @@ def stress_model(
         inferences: how many to run without a fault.
         trials: how often to inject each fault; 0 injects none.
         seed: of everything random.
+        profile: of the machine.
+        driver_fault: a mistake that the driver makes in every inference.
 
     Raises:
         ToolError: there is no gcc, or the firmware does not build or run.
+        UsageError: BRD-035 for a fault that the profile cannot have.
     """
+    if driver_fault in PAGE_FAULTS and profile is not MachineProfile.LINUX:
+        raise UsageError("BRD-035", profile=profile, fault=driver_fault)
     board = load_target(target)
     planned = plan_system(System((Path(model),), board)).models[0]
     sample = random_inputs(planned.graph, np.random.default_rng(seed))
     with TemporaryDirectory(prefix="npuforge-") as folder:
         virtual = VirtualBoard(emulated_project(planned, sample, board), Path(folder))
-        result = virtual.stress(inferences, seed)
-        return result, virtual.inject(trials, seed=seed) if trials else ()
+        result = virtual.stress(inferences, seed, profile=profile, driver_fault=driver_fault)
+        return result, virtual.inject(trials, seed=seed, profile=profile) if trials else ()
 
 
 def write_project(

@@ -17,10 +17,16 @@ from npuforge.boards.application import (
     Violation,
 )
 from npuforge.boards.application_network import BoardNetwork, compiled_network, planned_network
-from npuforge.boards.virtual_board import interval
+from npuforge.boards.reproducer import KINDS, reproducer, single_convolution
+from npuforge.boards.virtual_board import StressResult, interval
 from npuforge.errors import UsageError
+from npuforge.exporters import convert
+from npuforge.exporters.convert import Format
+from npuforge.messages import text
 from npuforge.pipeline import System, plan_system
+from npuforge.report import new_folder
 from npuforge.targets import load_target
+from npuforge.vocab import DriverFault, MachineProfile, Severity
 
 PathLike = str | os.PathLike[str]
 _DECLARED = re.compile(rb"LL_ATON_DECLARE_NAMED_NN_\w+\s*\(\s*(\w+)")
@@ -47,6 +53,11 @@ class ApplicationStress:
     inferences: int
     violations: tuple[Violation, ...]
     said: str
+
+    @property
+    def errors(self) -> tuple[Violation, ...]:
+        """Violations that are no mere risk."""
+        return tuple(v for v in self.violations if v.severity is Severity.ERROR)
 
 
 def board_network(model: PathLike, target: str) -> BoardNetwork:
@@ -137,6 +148,92 @@ def stress_application(
         violations=tuple(found.values()),
         said=said,
     )
+
+
+def reproduce_violation(
+    folder: PathLike, target: str, kind: str, *, runs: int = 20, seed: int = 1
+) -> ApplicationStress | None:
+    """Write the smallest program that shows a kind of violation, and run it.
+
+    The folder gets one convolution as TFLite file, ``main.c`` with the mistake (and without it,
+    when FIXED is defined) and a README with the command and what the runs here showed.
+
+    Args:
+        folder: new.
+        target: board.
+        kind: of a `Violation`.
+        runs: how often to run it, with other seeds.
+        seed: of the first run.
+
+    Returns:
+        What the runs showed; None, and nothing written, where no program exists for the kind.
+    """
+    if kind not in KINDS:
+        return None
+    with new_folder(Path(folder)) as made:
+        model, source = _write_convolution(made), made / "main.c"
+        source.write_text(reproducer(kind), "utf-8")
+        shown = stress_application(
+            model, target, Application((source,)), user_buffers=True, runs=runs, seed=seed
+        )
+        seen = any(v.kind == kind for v in shown.violations)
+        command = f"npuforge stress {model.name} --target {target} --application main.c"
+        _write_readme(
+            made,
+            command=f"{command} --user-buffers --runs {runs} --seed {seed}",
+            what=kind,
+            count=shown.failures if seen else 0,
+            of=runs,
+        )
+    return shown
+
+
+def reproduce_rate(
+    folder: PathLike,
+    target: str,
+    profile: MachineProfile,
+    fault: DriverFault,
+    count: int,
+    seed: int,
+) -> StressResult:
+    """Write one convolution and the command that shows a driver's fault with it, and run that."""
+    from npuforge.api import stress_model
+
+    with new_folder(Path(folder)) as made:
+        model = _write_convolution(made)
+        shown, _ = stress_model(
+            model, target, inferences=count, seed=seed, profile=profile, driver_fault=fault
+        )
+        command = f"npuforge stress {model.name} --target {target} --profile {profile}"
+        _write_readme(
+            made,
+            command=f"{command} --driver-fault {fault} --count {count} --seed {seed}",
+            what=fault,
+            count=shown.wrong,
+            of=count,
+        )
+    return shown
+
+
+def _write_convolution(folder: Path) -> Path:
+    path = folder / "single_convolution.tflite"
+    path.write_bytes(convert(single_convolution(), Format.TFLITE).content)
+    return path
+
+
+def _write_readme(folder: Path, *, command: str, what: str, count: int, of: int) -> None:
+    low, high = interval(count, of)
+    words = text(
+        "VBD-reproducer",
+        what=what,
+        command=command,
+        count=count,
+        of=of,
+        low=f"{100 * low:.2f}",
+        high=f"{100 * high:.2f}",
+    )
+    page = f"# {what}\n\n{words}\n\n    {command}\n"
+    (folder / "README.md").write_text(page, "utf-8")
 
 
 def _declared(sources: Sequence[Path]) -> str:

@@ -88,3 +88,25 @@ class Severity(StrEnum):
     ERROR = "error"
     WARNING = "warning"
     INFO = "info"
+
+
+class MachineProfile(StrEnum):
+    """A kind of machine of the virtual board.
+
+    ``mcu``: a Cortex-M55, cache lines of 32 bytes. ``linux``: lines of 64 bytes, DMA that is not
+    coherent, shared buffers aligned to 64 and weights to 128 bytes, physical memory by pages.
+    """
+
+    MCU = "mcu"
+    LINUX = "linux"
+
+
+class DriverFault(StrEnum):
+    """A mistake that a driver makes in every inference; what a user sees of it is a rate."""
+
+    MISSING_CLEAN = "missing_clean"
+    MISSING_INVALIDATE = "missing_invalidate"
+    SYNC_OF_ENDS = "sync_of_ends"
+    MAINTENANCE_SKIPPED = "maintenance_skipped"
+    PHYSICALLY_MISALIGNED = "physically_misaligned"
+    SCATTERED_PAGES = "scattered_pages"

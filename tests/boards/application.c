@@ -148,18 +148,39 @@ int main(void)
 #ifdef STACK
     uint8_t on_stack[1024] __attribute__((aligned(32)));
 #endif
+#ifdef MEASURE
+    CoreDebug->DEMCR |= CoreDebug_DEMCR_TRCENA_Msk;
+    DWT->CTRL |= DWT_CTRL_CYCCNTENA_Msk;
+    const uint32_t before = DWT->CYCCNT;
+    ARM_PMU_CYCCNT_Reset();
+    HAL_NVIC_SetPriority(NPU0_IRQn, 5, 0);
+    if (NN_Interface_Default.input_buffers_info()->addr_base.p !=
+            LL_ATON_Input_Buffers_Info(&NN_Instance_Default)->addr_base.p ||
+        NN_Interface_Default.output_buffers_info()->name == NULL ||
+        LL_ATON_EpochBlockItems_Default()->flags == 0u || DWT->CYCCNT == before ||
+        ARM_PMU_Get_CCNTR() == 0u || HAL_RCC_GetCpuClockFreq() == 0u)
+        return 1;
+#endif
     input = LL_Buffer_addr_start(LL_ATON_Input_Buffers_Info_Default());
     output = LL_Buffer_addr_start(LL_ATON_Output_Buffers_Info_Default());
 #ifdef CLOCKS
     RAMCFG_HandleTypeDef bank = {RAMCFG_SRAM3_AXI};
     __HAL_RCC_AXISRAM3_MEM_CLK_ENABLE();
-#ifdef RAMCFG_LATE
+#ifdef RAMCFG_REGISTER
+    __HAL_RCC_RAMCFG_CLK_ENABLE();
+    RAMCFG_SRAM3_AXI->CR &= ~RAMCFG_CR_SRAMSD;
+    (void)bank;
+#elif defined(RAMCFG_LATE)
     HAL_RAMCFG_EnableAXISRAM(&bank);
     __HAL_RCC_RAMCFG_CLK_ENABLE();
 #else
     __HAL_RCC_RAMCFG_CLK_ENABLE();
     HAL_RAMCFG_EnableAXISRAM(&bank);
 #endif
+#endif
+#ifdef NPU_CLOCK
+    __HAL_RCC_NPU_CLK_ENABLE();
+    __HAL_RCC_AXISRAM3_MEM_CLK_SLEEP_ENABLE();
 #endif
 #ifndef NO_RUNTIME
     LL_ATON_RT_RuntimeInit();
@@ -232,7 +253,14 @@ int main(void)
 #if !defined(NO_INVALIDATE) && !defined(BEFORE_ONLY) && !defined(AFTER)
         SCB_InvalidateDCache_by_Addr(output, OUTPUT); /* invalidate */
 #endif
+#ifdef MEASURE
+        char text[32];
+        UART_HandleTypeDef uart = {NULL};
+        sprintf(text, "%lu\n", (unsigned long)total(output, OUTPUT));
+        HAL_UART_Transmit(&uart, (const uint8_t *)text, (uint16_t)strlen(text), HAL_MAX_DELAY);
+#else
         printf("%lu\n", (unsigned long)total(output, OUTPUT));
+#endif
 #ifdef CALLBACK
         if (started != (uint32_t)n + 1u || ended != started)
             return 1;

@@ -96,11 +96,14 @@ SOUND = {
     "invalidate after post-processing": ("AFTER",),
     "post-processing in place, then invalidate": ("AFTER", "IN_PLACE"),
     "callback of the network": ("CALLBACK",),
+    "cycle counter, serial line, interface by pointers": ("MEASURE",),
     "CACHEAXI enabled in a loop": ("NPU_CACHE", "CACHEAXI_BUSY"),
     "invalidate before the run": ("BEFORE_ONLY",),
     "buffers of the application": ("USER",),
     "buffer from the heap, aligned": ("USER", "HEAP"),
     "banks clocked in order": ("CLOCKS",),
+    "banks left to other code": ("NPU_CLOCK",),
+    "banks woken by register": ("CLOCKS", "RAMCFG_REGISTER"),
     "NPU cache maintained": ("NPU_CACHE", "NPU_CACHE_KEPT"),
 }
 

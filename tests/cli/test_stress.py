@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from npuforge.cli.main import app
+from npuforge.errors import UsageError
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not on the PATH")
 
@@ -24,3 +25,11 @@ def test_stress_verb(example: Callable[[str], Path]) -> None:
     assert document["stress"]["failures"] == 0
     assert document["stress"]["high"] > 0.1
     assert {fault["named"] for fault in document["faults"]} == {20}
+
+
+def test_a_page_fault_needs_pages(example: Callable[[str], Path]) -> None:
+    command = ["stress", str(example("keyword_spotting")), "--target", "stm32n6570-dk"]
+    with pytest.raises(UsageError, match="BRD-035"):
+        CliRunner().invoke(
+            app, [*command, "--driver-fault", "scattered_pages"], catch_exceptions=False
+        )

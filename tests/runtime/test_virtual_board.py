@@ -17,7 +17,7 @@ from npuforge.mapping import map_graph
 from npuforge.memory import plan_memory
 from npuforge.numerics import random_inputs
 from npuforge.targets import load_target
-from npuforge.vocab import DType
+from npuforge.vocab import DriverFault, DType, MachineProfile
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not on the PATH")
 
@@ -60,12 +60,26 @@ def test_maintenance_of_an_inference(board: VirtualBoard) -> None:
     assert (many.cleans - few.cleans) <= 100 * 3
 
 
-def test_every_fault_is_caught_by_name(board: VirtualBoard) -> None:
-    results = board.inject(100)
-    assert len(results) >= 20
+@pytest.mark.parametrize(("profile", "kinds"), [("mcu", 28), ("linux", 30)])
+def test_every_fault_is_caught_by_name(board: VirtualBoard, profile: str, kinds: int) -> None:
+    results = board.inject(100, profile=MachineProfile(profile))
+    assert len(results) == kinds
     for result in results:
         assert result.caught >= 99, result
         assert result.named >= 99, result
+
+
+def test_sound_firmware_on_a_linux_class_machine(board: VirtualBoard) -> None:
+    result = board.stress(300, seed=5, profile=MachineProfile.LINUX)
+    assert result.failures == result.wrong == 0, result.first
+
+
+@pytest.mark.parametrize("fault", DriverFault)
+def test_a_drivers_fault_gives_wrong_results(board: VirtualBoard, fault: DriverFault) -> None:
+    result = board.stress(60, profile=MachineProfile.LINUX, driver_fault=fault)
+    # a frame of 2 KiB lies in one page: scattered ones do it no harm
+    assert (result.wrong > 0) == (fault is not DriverFault.SCATTERED_PAGES)
+    assert result.failures >= result.wrong
 
 
 @pytest.mark.parametrize(

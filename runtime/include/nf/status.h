@@ -44,7 +44,8 @@ extern "C" {
     X(NF_E_FRAME_REPEATED, 31, "the frame was used before")                                        \
     X(NF_E_PERMANENT, 32, "the buffer is permanent and cannot be released")                         \
     X(NF_E_IDLE, 33, "nothing is in flight")                                                       \
-    X(NF_E_WRONG_ANSWER, 34, "a network does not reproduce the answer stored with it")
+    X(NF_E_SCATTERED, 34, "pages of the range are not contiguous in physical memory")               \
+    X(NF_E_WRONG_ANSWER, 35, "a network does not reproduce the answer stored with it")
 
 typedef enum nf_status {
 #define NF_STATUS_ENUM(name, number, text) name = number,

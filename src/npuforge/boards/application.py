@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
@@ -30,6 +31,10 @@ from npuforge.vocab import Severity
 _BOARD = Path(__file__).parent / "virtual"
 _HEADERS = _BOARD / "application" / "include"
 _BOARD_FLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-fno-pie")
+_BOARD_COMMAND = (
+    "gcc", *_BOARD_FLAGS, f"-I{_BOARD}", f"-I{_HEADERS}", f"-I{_BOARD / 'application'}",
+    "-Wa,--noexecstack",
+)  # fmt: skip
 _APPLICATION_FLAGS = (
     # every access is a call, at the line that makes it
     "-std=gnu11", "-O1", "-g", "-w", "-fno-inline", "-fno-builtin", "-fno-common", "-fno-pie",
@@ -177,6 +182,22 @@ class _Talk:
     found: list[_Raw] = field(default_factory=list)
 
 
+def _build(command: list[str], folder: Path) -> None:
+    result = run_tool(command, BUILD_SECONDS, folder)
+    if result.returncode != 0:
+        detail = result.stdout + result.stderr
+        raise ToolError("BRD-030", code=result.returncode, detail=detail[-_DETAIL:])
+
+
+@cache
+def _board_objects() -> tempfile.TemporaryDirectory[str]:
+    """The board itself, compiled once in the life of this process."""
+    folder = tempfile.TemporaryDirectory(prefix="npuforge-")
+    sources = [*(_BOARD / "application").glob("*.c"), _BOARD / "cache.c"]
+    _build([*_BOARD_COMMAND, "-c", *map(str, sources)], Path(folder.name))
+    return folder
+
+
 class ApplicationBoard:
     """An application built for the virtual board.
 
@@ -214,11 +235,10 @@ class ApplicationBoard:
         table = folder / "tables.c"
         table.write_text(tables(networks, uncached, user_buffers=user_buffers), "utf-8")
         ends = [self._edge(at) for at in ("begin", "end")]
-        sources = [*sorted((_BOARD / "application").glob("*.c")), _BOARD / "cache.c", table]
-        command = ["gcc", *_BOARD_FLAGS, f"-I{_BOARD}", f"-I{_HEADERS}"]
-        command += [f"-I{_BOARD / 'application'}", "-no-pie", str(ends[0]), *map(str, objects)]
-        command += [str(ends[1]), *map(str, sources), "-Wa,--noexecstack", "-Wl,-z,noexecstack"]
-        self._build([*command, "-o", str(self._program), "-lm"])
+        board = sorted(Path(_board_objects().name).glob("*.o"))
+        command = [*_BOARD_COMMAND, "-no-pie", str(ends[0]), *map(str, objects), str(ends[1])]
+        command += [*map(str, board), str(table), "-Wl,-z,noexecstack"]
+        _build([*command, "-o", str(self._program), "-lm"], folder)
 
     def _compile(self, application: Application, source: Path, number: int) -> Path:
         built = self._folder / f"{number}_{source.stem}.o"
@@ -226,7 +246,7 @@ class ApplicationBoard:
         command += ["-include", str(_HEADERS / "npuforge_prefix.h")]
         command += [f"-I{path.resolve()}" for path in application.includes]
         command += [f"-D{text}" for text in application.defines]
-        self._build([*command, "-c", str(source.resolve()), "-o", str(built)])
+        _build([*command, "-c", str(source.resolve()), "-o", str(built)], self._folder)
         return built
 
     def _gather(self, objects: Sequence[Path], uncached: Sequence[str]) -> list[str]:
@@ -243,7 +263,7 @@ class ApplicationBoard:
                 # zeros take room too: .bss would stay apart
                 command += ["--rename-section", f"{name}={to},alloc,load,data,contents"]
             if len(command) > 1:
-                self._build([*command, str(path)])
+                _build([*command, str(path)], self._folder)
         return [name for name in uncached if name in found]
 
     def _edge(self, at: str) -> Path:
@@ -252,12 +272,6 @@ class ApplicationBoard:
         place = '__attribute__((section("app_data"), aligned(4096)))'
         path.write_text(f"{place} char vb_data_{at}[4096] = {{0}};\n", "utf-8")
         return path
-
-    def _build(self, command: list[str]) -> None:
-        result = run_tool(command, BUILD_SECONDS, self._folder)
-        if result.returncode != 0:
-            detail = result.stdout + result.stderr
-            raise ToolError("BRD-030", code=result.returncode, detail=detail[-_DETAIL:])
 
     def run(
         self,
@@ -370,7 +384,9 @@ class ApplicationBoard:
         """Name with offset, and size, of the variable or buffer at an address."""
         spans = []
         for network in self._networks:
-            spans += [(b.address, b.address + b.size, b.name) for b in network.buffers]
+            # inputs and outputs may lie over each other: the smaller one says more
+            buffers = sorted(network.buffers, key=lambda b: b.size)
+            spans += [(b.address, b.address + b.size, b.name) for b in buffers]
         with self._program.open("rb") as file:
             table = ELFFile(file).get_section_by_name(".symtab")
             for symbol in table.iter_symbols() if table is not None else ():

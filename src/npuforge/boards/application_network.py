@@ -30,7 +30,7 @@ class BoardBuffer:
         element: LL_ATON's word for the element type, for example ``INT8``.
         scale: quantisation step; 0 for raw numbers.
         zero_point: stored value of real zero.
-        by_cpu: an output that the driver's CPU code writes last, with its cache maintenance.
+        by_cpu: an output that the driver's CPU code writes last; its lines count as cleaned.
         in_npu_cache: an input in a pool that the NPU's own cache may hold.
     """
 
@@ -92,7 +92,7 @@ def compiled_network(network: Compiled) -> BoardNetwork:
             element="FLOAT" if buffer.real else f"{'U' * buffer.unsigned}INT{buffer.bits}",
             scale=buffer.scales[0] if buffer.scales else 0.0,
             zero_point=buffer.offsets[0] if buffer.offsets else 0,
-            by_cpu=buffer.epoch in software and network.caches,
+            by_cpu=buffer.epoch in software,
             in_npu_cache=any(r.address <= buffer.address < r.end for r in cacheable),
         )
 
@@ -237,6 +237,11 @@ def _network(name: str, number: int, network: BoardNetwork, user: bool) -> list[
         f"    .output_by_cpu = by_cpu_{number}, .input_in_cache = cached_{number},",
         f"    .user_buffers = {int(user)}, .number = {number}}};",
         f"LL_ATON_DECLARE_NAMED_NN_PROTOS({name});",
+    ]
+    lines += [
+        f"const EpochBlock_ItemTypeDef *LL_ATON_EpochBlockItems_{name}(void)",
+        "{ static const EpochBlock_ItemTypeDef all[2] = {{EpochBlock_Flags_pure_hw, 1, 1}};",
+        "  return all; }",
     ]
     for role, other in (("Input", "inputs"), ("Output", "outputs"), ("Internal", "")):
         result = f"{other}_{number}" if other else f"&inputs_{number}[{len(network.inputs)}]"

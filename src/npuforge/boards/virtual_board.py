@@ -14,6 +14,7 @@ from pathlib import Path
 
 from npuforge.boards.toolchain import BUILD_SECONDS, run_tool, write_sources
 from npuforge.errors import ToolError
+from npuforge.vocab import DriverFault, MachineProfile
 
 _SOURCES = Path(__file__).parent / "virtual"
 _FLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off")
@@ -21,6 +22,10 @@ _FLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-ffp-contra
 
 _OBSERVED = ("runtime.c", "network.c", "buffer.c")
 """Sources of the safe runtime that touch memory of the networks: their copies are observed."""
+
+
+PAGE_FAULTS = frozenset((DriverFault.PHYSICALLY_MISALIGNED, DriverFault.SCATTERED_PAGES))
+"""Faults that only a machine with a page table has."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class StressResult:
         failures: how many ended wrong: a status, a wrong output byte or a broken cache rule.
         low: lower end of the 95 % interval of the failure rate (Wilson).
         high: its upper end.
+        wrong: how many gave a wrong output byte.
         cleans: cache cleans of all inferences together, with `cleaned` bytes.
         invalidates: cache invalidates, with `invalidated` bytes.
         first: the first failure in words; empty when there is none.
@@ -41,6 +47,7 @@ class StressResult:
     failures: int
     low: float
     high: float
+    wrong: int
     cleans: int
     cleaned: int
     invalidates: int
@@ -114,17 +121,26 @@ class VirtualBoard:
             detail = result.stdout + result.stderr
             raise ToolError("BRD-004", folder=folder, code=result.returncode, detail=detail)
 
-    def stress(self, inferences: int, seed: int = 1) -> StressResult:
+    def stress(
+        self,
+        inferences: int,
+        seed: int = 1,
+        *,
+        profile: MachineProfile = MachineProfile.MCU,
+        driver_fault: DriverFault | None = None,
+    ) -> StressResult:
         """Run inferences with random buffers, evictions and delays."""
-        rows = self._start(seed, inferences, "none").splitlines()
+        fault = f"rate:{driver_fault}" if driver_fault else "none"
+        rows = self._start(seed, inferences, fault, profile).splitlines()
         words = rows[-1].split()
-        failures, cleans, cleaned, invalidates, invalidated = map(int, words[1::2])
+        failures, wrong, cleans, cleaned, invalidates, invalidated = map(int, words[1::2])
         low, high = interval(failures, inferences)
         return StressResult(
             inferences=inferences,
             failures=failures,
             low=low,
             high=high,
+            wrong=wrong,
             cleans=cleans,
             cleaned=cleaned,
             invalidates=invalidates,
@@ -132,16 +148,24 @@ class VirtualBoard:
             first=rows[0] if len(rows) > 1 else "",
         )
 
-    def inject(self, trials: int, fault: str = "all", seed: int = 1) -> tuple[FaultResult, ...]:
+    def inject(
+        self,
+        trials: int,
+        fault: str = "all",
+        seed: int = 1,
+        profile: MachineProfile = MachineProfile.MCU,
+    ) -> tuple[FaultResult, ...]:
         """Inject a fault, or each there is, in so many trials."""
         found = []
-        for row in self._start(seed, trials, fault).splitlines():
+        for row in self._start(seed, trials, fault, profile).splitlines():
             name, _, caught, _, named, _, seen = row.split(maxsplit=6)
             found.append(FaultResult(name, trials, int(caught), int(named), seen))
         return tuple(found)
 
-    def _start(self, seed: int, count: int, fault: str) -> str:
-        result = run_tool([str(self._program), str(seed), str(count), fault], 60 + 2 * count)
+    def _start(self, seed: int, count: int, fault: str, profile: MachineProfile) -> str:
+        result = run_tool(
+            [str(self._program), str(seed), str(count), fault, profile], 60 + 2 * count
+        )
         if result.returncode not in (0, 1) or not result.stdout:
             detail = result.stdout + result.stderr
             raise ToolError("BRD-011", image="stress", code=result.returncode, detail=detail)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from npuforge.vocab import DriverFault, MachineProfile
+
 if TYPE_CHECKING:
     from npuforge.api_board import ApplicationStress
 
@@ -25,6 +27,10 @@ def command(
         None, min=1, help="Inferences: 1000 without a fault, or 8 a run of an application."
     ),
     faults: int = typer.Option(0, min=0, help="Trials of each injected fault; 0: none."),
+    profile: MachineProfile = typer.Option(MachineProfile.MCU, help="Kind of machine."),
+    driver_fault: DriverFault | None = typer.Option(
+        None, help="Mistake the driver makes in every inference: how often is the result wrong?"
+    ),
     seed: int = typer.Option(42, min=0, help="Seed of everything random."),
     application: list[Path] = typer.Option(
         [], "--application", "-a", help="C file of your application, each one; runs it instead."
@@ -42,13 +48,18 @@ def command(
     frame_fault: list[str] = typer.Option(
         [], help="Fault of the virtual camera: dropped, torn or late."
     ),
+    reproduce: Path | None = typer.Option(
+        None, help="New folder for the smallest program that shows the first error or the fault."
+    ),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
 ) -> None:
     """Run a model's firmware, or your application, against caches, delays and injected faults."""
     from dataclasses import asdict
 
     from npuforge import api
-    from npuforge.cli.common import console, print_json, print_table, progress
+    from npuforge.boards.virtual_board import interval
+    from npuforge.cli.common import console, print_json, print_table, print_warning, progress
+    from npuforge.messages import text
 
     if application:
         from npuforge.boards.application import Application
@@ -66,10 +77,28 @@ def command(
                 frames=frame_fault,
             )
         _print_application(shown, as_json)
+        if reproduce and shown.violations:
+            _reproduce_first(shown, reproduce, target, seed)
+        if shown.failures:
+            raise typer.Exit(1)
         return
     with progress("running on the virtual board"):
         result, injected = api.stress_model(
-            model, target, inferences=count or MODEL_COUNT, trials=faults, seed=seed
+            model,
+            target,
+            inferences=count or MODEL_COUNT,
+            trials=faults,
+            seed=seed,
+            profile=profile,
+            driver_fault=driver_fault,
+        )
+    if reproduce and driver_fault:
+        with progress("running the smallest network"):
+            small = api.reproduce_rate(
+                reproduce, target, profile, driver_fault, count or MODEL_COUNT, seed
+            )
+        print_warning(
+            text("VBD-reproduced", folder=reproduce, count=small.wrong, of=small.inferences)
         )
     missed = [f for f in injected if min(f.caught, f.named) < LEAST_SHARE * f.trials]
     if as_json:
@@ -80,6 +109,13 @@ def command(
             f"{result.failures} of {result.inferences} inferences failed; with 95 % confidence "
             f"between {100 * result.low:.3f} and {100 * result.high:.3f} %"
         )
+        if driver_fault:
+            low, high = (100 * end for end in interval(result.wrong, result.inferences))
+            out.print(
+                f"{result.wrong} gave wrong results ({low:.2f} to {high:.2f} %), as a user of a "
+                f"driver with {driver_fault} sees it",
+                soft_wrap=True,
+            )
         if result.first:
             out.print(result.first, markup=False)
         if injected:
@@ -123,5 +159,17 @@ def _print_application(shown: ApplicationStress, as_json: bool) -> None:
             lines = f"cache line {v.address & ~31:#010x}, {v.lines} lines" if v.address else ""
             first = f"first in inference {v.inference}, {v.times} times"
             out.print(f"  {lines + '; ' if lines else ''}{first}", style="dim", markup=False)
-    if shown.failures:
-        raise typer.Exit(1)
+
+
+def _reproduce_first(shown: ApplicationStress, folder: Path, target: str, seed: int) -> None:
+    from npuforge import api
+    from npuforge.cli.common import print_warning, progress
+    from npuforge.messages import text
+
+    first = next(iter([*shown.errors, *shown.violations]))
+    with progress("running the smallest program"):
+        made = api.reproduce_violation(folder, target, first.kind, seed=seed)
+    if made is None:
+        print_warning(text("VBD-no-reproducer", kind=first.kind))
+    else:
+        print_warning(text("VBD-reproduced", folder=folder, count=made.failures, of=made.runs))

@@ -9,6 +9,11 @@
 #define EVICT 40u
 #define REFILL 8u
 
+static const machine_profile profiles[] = {{"mcu", 32, 256, 32, 32, 0},
+                                           {"linux", 64, 128, 64, 128, 1}};
+const machine_profile *machine = &profiles[0];
+static uintptr_t buffers_base, buffers_bytes, weights_base;
+int machine_unchecked;
 static uint32_t active_faults, delay;
 static uint64_t now;
 static int busy, program_failed;
@@ -21,10 +26,29 @@ void *machine_room(size_t bytes)
     return room;
 }
 
+const machine_profile *machine_profile_named(const char *name)
+{
+    for (uint32_t i = 0; i < sizeof profiles / sizeof profiles[0]; ++i)
+        if (!strcmp(profiles[i].name, name))
+            return &profiles[i];
+    return NULL;
+}
+
+void machine_buffers(const uint8_t *base, uint32_t bytes)
+{
+    buffers_base = (uintptr_t)base;
+    buffers_bytes = bytes;
+}
+
+void machine_weights(const uint8_t *base)
+{
+    weights_base = (uintptr_t)base;
+}
+
 void machine_start(uint64_t seed)
 {
-    const vb_shape cortex_m55 = {MACHINE_LINE, MACHINE_SETS, 4, EVICT, REFILL};
-    vb_start(seed, &cortex_m55);
+    const vb_shape shape = {machine->line, machine->sets, 4, EVICT, REFILL};
+    vb_start(seed, &shape);
     active_faults = 0;
     busy = 0;
 }
@@ -60,31 +84,70 @@ void *machine_memcpy(void *to, const void *from, size_t bytes)
     return to;
 }
 
+/* --- physical memory ------------------------------------------------------------------------- */
+
+static int in_buffers(uintptr_t address)
+{
+    return address - buffers_base < buffers_bytes;
+}
+
+/* Physical addresses are the virtual ones but for the two faults: pages in reverse order, or all
+ * moved by a quarter of a line. Both ways of the table are the same but for the sign. */
+static uintptr_t page_table(uintptr_t address, int to_physical)
+{
+    const uintptr_t quarter = machine->line / 4u;
+    if (!in_buffers(address))
+        return address;
+    if (active_faults & FAULT_SHIFTED)
+        return to_physical ? address + quarter : address - quarter;
+    if (active_faults & FAULT_SCATTERED) {
+        const uintptr_t at = address - buffers_base, pages = buffers_bytes / MACHINE_PAGE;
+        return buffers_base + (pages - 1u - at / MACHINE_PAGE) * MACHINE_PAGE + at % MACHINE_PAGE;
+    }
+    return address;
+}
+
+/* The master gets one physical address and goes on from there, from a whole line of its bus. */
 void machine_dma(const void *address, const void *data, uint32_t bytes)
 {
-    vb_master_writes((uintptr_t)address, bytes, 0);
-    memcpy(vb_bus((uintptr_t)address), data, bytes);
-    vb_master_wrote((uintptr_t)address, bytes, 0);
+    const uint8_t *from = data;
+    const uintptr_t start = page_table((uintptr_t)address, 1) & ~(uintptr_t)(machine->buffers - 1u);
+    for (uint32_t at = 0; at < bytes;) {
+        const uintptr_t physical = start + at;
+        const uintptr_t to_page = MACHINE_PAGE - physical % MACHINE_PAGE;
+        const uint32_t part = bytes - at < to_page ? bytes - at : (uint32_t)to_page;
+        const uintptr_t to = page_table(physical, 0);
+        if (vb_bus(to) && vb_bus(to + part - 1u)) {
+            vb_master_writes(to, part, 0);
+            memcpy(vb_bus(to), from + at, part);
+            vb_master_wrote(to, part, 0);
+        }
+        at += part;
+    }
 }
 
 /* --- the port ------------------------------------------------------------------------------- */
 
-static void port_clean(uintptr_t address, uintptr_t bytes)
+static void maintain(uintptr_t address, uintptr_t bytes, int what, uint32_t left_out)
 {
-    if (active_faults & FAULT_NO_CLEAN)
+    if ((active_faults & left_out) || ((active_faults & FAULT_UNREGISTERED) && in_buffers(address)))
         return;
-    if ((active_faults & FAULT_ENDS_ONLY) && bytes > 2u * MACHINE_LINE) {
-        vb_maintain(address, MACHINE_LINE, VB_CLEAN, 0);
-        vb_maintain(address + bytes - MACHINE_LINE, MACHINE_LINE, VB_CLEAN, 0);
+    if ((active_faults & FAULT_ENDS_ONLY) && bytes > 2u * machine->line) {
+        vb_maintain(address, machine->line, what, 0);
+        vb_maintain(address + bytes - machine->line, machine->line, what, 0);
         return;
     }
-    vb_maintain(address, bytes, VB_CLEAN, 0);
+    vb_maintain(address, bytes, what, 0);
+}
+
+static void port_clean(uintptr_t address, uintptr_t bytes)
+{
+    maintain(address, bytes, VB_CLEAN, FAULT_NO_CLEAN);
 }
 
 static void port_invalidate(uintptr_t address, uintptr_t bytes)
 {
-    if (!(active_faults & FAULT_NO_INVALIDATE))
-        vb_maintain(address, bytes, VB_INVALIDATE, 0);
+    maintain(address, bytes, VB_INVALIDATE, FAULT_NO_INVALIDATE);
 }
 
 static void barrier(void)
@@ -216,8 +279,8 @@ static void publish(const nf_network *n, uint32_t space, const uint8_t *result_b
     uint8_t *cpu = n->spaces[space], *bus = vb_bus((uintptr_t)cpu);
     const uint8_t *mask = masks[space];
     const uint32_t bytes = n->space_bytes[space];
-    for (uint32_t at = 0; at < bytes; at += MACHINE_LINE) {
-        const uint32_t end = bytes - at < MACHINE_LINE ? bytes : at + MACHINE_LINE;
+    for (uint32_t at = 0; at < bytes; at += machine->line) {
+        const uint32_t end = bytes - at < machine->line ? bytes : at + machine->line;
         uint32_t written = 0;
         for (uint32_t i = at; i < end; ++i) {
             bus[i] = mask[i] ? result_bytes[i] : bus[i];
@@ -277,12 +340,25 @@ static nf_status poll(void)
     return program_failed ? NF_E_PROGRAM : NF_OK;
 }
 
-static nf_status probe(uintptr_t address, uintptr_t bytes, uint32_t masters)
+/* What a driver learns from the page table. */
+static nf_status check_pages(uintptr_t address, uintptr_t bytes)
 {
-    (void)bytes;
-    const vb_access access = masters ? vb_access_of(address) : VB_OPEN;
-    return access == VB_OFF ? NF_E_UNPOWERED : access == VB_SHUT ? NF_E_CLOSED : NF_OK;
+    const uintptr_t need = address == weights_base ? machine->weights : machine->buffers;
+    if (page_table(address, 1) % need != 0)
+        return NF_E_MISALIGNED;
+    for (uintptr_t at = MACHINE_PAGE - address % MACHINE_PAGE; at < bytes; at += MACHINE_PAGE)
+        if (page_table(address + at, 1) != page_table(address, 1) + at)
+            return NF_E_SCATTERED;
+    return NF_OK;
 }
 
-const nf_port machine_port = {NF_REACH_NPU, MACHINE_LINE, port_clean, port_invalidate, barrier,
+static nf_status probe(uintptr_t address, uintptr_t bytes, uint32_t masters)
+{
+    const vb_access access = masters ? vb_access_of(address) : VB_OPEN;
+    if (access != VB_OPEN)
+        return access == VB_OFF ? NF_E_UNPOWERED : NF_E_CLOSED;
+    return masters && machine->paged && !machine_unchecked ? check_pages(address, bytes) : NF_OK;
+}
+
+nf_port machine_port = {NF_REACH_NPU, 32, port_clean, port_invalidate, barrier,
                               now_us, submit, poll, NULL, probe, NULL};

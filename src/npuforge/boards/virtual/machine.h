@@ -9,15 +9,40 @@
 
 #include "nf/runtime.h"
 
-#define MACHINE_LINE 32u
-#define MACHINE_SETS 256u
-#define MACHINE_WAY (MACHINE_LINE * MACHINE_SETS)
+#define MACHINE_PAGE 4096u
 
-/* Faults of the maintenance itself, as hand-written code makes them. */
-typedef enum machine_fault { FAULT_NO_CLEAN = 1, FAULT_NO_INVALIDATE = 2, FAULT_ENDS_ONLY = 4 } machine_fault;
+/* A kind of machine. Both have a cache of 32 KiB and 4 ways. */
+typedef struct machine_profile {
+    const char *name;
+    uint32_t line, sets;
+    uint32_t buffers, weights; /* alignment that masters need, bytes */
+    int paged;                 /* addresses of the program are virtual */
+} machine_profile;
 
-/* An empty machine with the data cache of a Cortex-M55: 32 KiB, 4 ways. */
+/* "mcu": Cortex-M55. "linux": lines of 64 bytes, a DMA that is not coherent, buffers at 64 and weights
+ * at 128 bytes, physical memory by pages. NULL for another name. */
+const machine_profile *machine_profile_named(const char *name);
+extern const machine_profile *machine;
+
+/* Faults of a driver, as hand-written code makes them: of its maintenance, and of the physical memory
+ * it hands out without a look at it. */
+typedef enum machine_fault {
+    FAULT_NO_CLEAN = 1, FAULT_NO_INVALIDATE = 2,
+    FAULT_ENDS_ONLY = 4,     /* maintenance of the first and last line only */
+    FAULT_UNREGISTERED = 8,  /* no maintenance of buffers that are not the driver's own */
+    FAULT_SHIFTED = 16,      /* aligned virtually, not physically */
+    FAULT_SCATTERED = 32     /* pages of a buffer apart in physical memory */
+} machine_fault;
+
+/* An empty machine. */
 void machine_start(uint64_t seed);
+
+/* The part of memory that the program's own buffers lie in: what the physical faults are about, and
+ * what the driver does not know. */
+void machine_buffers(const uint8_t *base, uint32_t bytes);
+
+/* Where the weights lie. */
+void machine_weights(const uint8_t *base);
 
 /* Model a piece of the program's memory. Ends the program when there is no room. */
 void machine_map(const char *name, uint8_t *cpu, uint32_t bytes);
@@ -39,6 +64,10 @@ void machine_dma(const void *address, const void *data, uint32_t bytes);
 /* calloc that ends the program when there is no room. */
 void *machine_room(size_t bytes);
 
-extern const nf_port machine_port;
+/* Whether the driver hands out memory without a look at the page table. */
+extern int machine_unchecked;
+
+/* cache_line is set to the profile's by the program. */
+extern nf_port machine_port;
 
 #endif

@@ -1,10 +1,13 @@
 /* Stress: inferences on the modelled machine, with nothing wrong or with one fault injected.
  *
- *   stress SEED COUNT FAULT
+ *   stress SEED COUNT FAULT PROFILE
  *
+ * PROFILE: see machine.h.
  * FAULT "none": each inference allocates buffers at random, gets one of FRAMES random frames by DMA and
  * compares every output byte with a run on a memory of its own. Prints the first failure, their number and
  * the cache maintenance of all.
+ * FAULT "rate:NAME": the same with a driver that makes this mistake in every inference and asks no page
+ * table. How many inferences gave wrong bytes is what a user of such a driver meets.
  * Any other FAULT, or "all" for each there is: in how many of COUNT trials it was caught, in how many
  * under its name, and the last name; prints "FAULT caught N named N as NAME". */
 #include "machine.h"
@@ -30,6 +33,8 @@ static nf_runtime rt;
 static nf_pool *pools;
 static nf_zone zones[2];
 static nf_network network; /* a copy, so that a fault can change it */
+static uint8_t **spaces;   /* its memories, aligned as the profile needs them */
+static uint32_t *space_bytes;
 static nf_model model;
 static nf_config config;
 static uint8_t **reference;
@@ -40,7 +45,7 @@ static uint32_t frame_bytes, answer_bytes;
 static void pool(const char *name, uint8_t *base, uint32_t bytes, uint32_t free_bytes,
                  uint32_t flags)
 {
-    const uint32_t whole = (bytes + MACHINE_LINE - 1u) / MACHINE_LINE * MACHINE_LINE;
+    const uint32_t whole = (bytes + machine->line - 1u) / machine->line * machine->line;
     pools[config.pool_count++] = (nf_pool){name, (uintptr_t)base, whole, (uintptr_t)base,
                                            free_bytes, flags};
 }
@@ -48,7 +53,11 @@ static void pool(const char *name, uint8_t *base, uint32_t bytes, uint32_t free_
 static void set_up(uint64_t seed)
 {
     machine_start(seed);
+    machine_faults(0);
+    machine_unchecked = 0;
     network = *nf_models[0].network;
+    network.spaces = spaces;
+    network.space_bytes = space_bytes;
     model = (nf_model){&network, nf_models[0].build};
     memset(&config, 0, sizeof config);
     config.port = &machine_port;
@@ -57,6 +66,9 @@ static void set_up(uint64_t seed)
     config.zone_count = 2;
     config.models = &model;
     config.model_count = 1;
+    config.alignment = machine->buffers;
+    machine_weights(spaces[0]);
+    machine_buffers(room, room_bytes);
     zones[0] = (nf_zone){NF_ZONE_STACK, (uintptr_t)stack_memory, sizeof stack_memory};
     zones[1] = (nf_zone){NF_ZONE_HEAP, (uintptr_t)heap_memory, sizeof heap_memory};
     pool("weights", network.spaces[0], network.space_bytes[0], 0, ALL);
@@ -72,9 +84,9 @@ static void set_up(uint64_t seed)
 }
 
 /* Frames by DMA into buffers from the registry, then into the inputs. */
-static nf_status feed(uint32_t number, const uint8_t *data, nf_status *release)
+static nf_status fill(uint32_t number, const uint8_t *data, nf_status *release)
 {
-    nf_status status = nf_reset(&rt, 0);
+    nf_status status = NF_OK;
     for (uint32_t i = 0; i < network.input_count && status == NF_OK; ++i) {
         nf_buffer spacer = 0, buffer = 0;
         nf_buffer_info info;
@@ -98,6 +110,13 @@ static nf_status feed(uint32_t number, const uint8_t *data, nf_status *release)
             nf_buffer_release(&rt, spacer);
     }
     return status;
+}
+
+/* The first frame of a sequence. */
+static nf_status feed(uint32_t number, const uint8_t *data, nf_status *release)
+{
+    const nf_status status = nf_reset(&rt, 0);
+    return status == NF_OK ? fill(number, data, release) : status;
 }
 
 /* The outputs that follow from a frame, computed the first time it is drawn. */
@@ -141,10 +160,12 @@ static uint32_t compare(const uint8_t *want, nf_status *status)
     return wrong;
 }
 
-static int stress(uint64_t seed, uint32_t count)
+static int stress(uint64_t seed, uint32_t count, uint32_t driver_faults)
 {
-    uint32_t failures = 0;
+    uint32_t failures = 0, wrong_count = 0;
     set_up(seed);
+    machine_unchecked = driver_faults != 0;
+    machine_faults(driver_faults);
     nf_status status = nf_init(&rt, &config);
     for (uint32_t i = 0; i < count; ++i) {
         uint32_t wrong = 0;
@@ -156,6 +177,7 @@ static int stress(uint64_t seed, uint32_t count)
             wrong = compare(answer(frame), &status);
         }
         const vb_kind kind = machine_violated();
+        wrong_count += wrong != 0;
         if (status != NF_OK || wrong || kind != VB_NONE) {
             if (failures++ == 0)
                 printf("first inference %u status %s outputs %u violation %s\n", i,
@@ -164,13 +186,40 @@ static int stress(uint64_t seed, uint32_t count)
     }
     nf_counters c = {0};
     nf_stats(&rt, &c);
-    printf("failures %u cleans %u cleaned %llu invalidates %u invalidated %llu\n", failures,
-           c.cleans, (unsigned long long)c.cleaned_bytes, c.invalidates,
+    printf("failures %u wrong %u cleans %u cleaned %llu invalidates %u invalidated %llu\n", failures,
+           wrong_count, c.cleans, (unsigned long long)c.cleaned_bytes, c.invalidates,
            (unsigned long long)c.invalidated_bytes);
     return failures != 0;
 }
 
 /* --- faults: each returns the name under which it was caught ---------------------------------- */
+
+/* A frame by DMA into a buffer that the driver's maintenance does not know of, read by the CPU. */
+static const char *skipped(void)
+{
+    nf_status status = NF_OK;
+    vb_kind kind = VB_NONE;
+    machine_faults(FAULT_UNREGISTERED);
+    for (uint32_t i = 0; i < 20 && kind == VB_NONE && status == NF_OK; ++i) {
+        status = feed(i, frames[vb_random(FRAMES)], NULL);
+        kind = machine_violated();
+    }
+    return vb_kind_name(kind);
+}
+
+/* Frame numbers with a gap, which is counted, or the same number twice, which is refused. */
+static const char *frame_number(int dropped)
+{
+    nf_counters counters = {0};
+    const uint32_t first = 1u + vb_random(1000), gap = 2u + vb_random(5);
+    nf_status status = feed(first, frames[0], NULL);
+    status = status == NF_OK ? nf_run(&rt, 0, TIMEOUT_US) : status;
+    status = status == NF_OK ? fill(dropped ? first + gap : first, frames[1], NULL) : status;
+    nf_stats(&rt, &counters);
+    if (!dropped || status != NF_OK)
+        return nf_status_name(status);
+    return counters.frames_dropped == gap - 1u ? "frames_dropped" : "none";
+}
 
 static const char *registered(uint8_t *address, uint32_t bytes)
 {
@@ -231,11 +280,11 @@ static const char *frame_fault(int torn, int late)
 /* Faults that show when the runtime starts. */
 static const char *start_fault(const char *fault)
 {
-    static uint8_t **spaces;
-    free(spaces);
-    spaces = machine_room(network.space_count * sizeof spaces[0]);
-    memcpy(spaces, network.spaces, network.space_count * sizeof spaces[0]);
-    network.spaces = spaces;
+    static uint8_t **changed;
+    free(changed);
+    changed = machine_room(network.space_count * sizeof changed[0]);
+    memcpy(changed, network.spaces, network.space_count * sizeof changed[0]);
+    network.spaces = changed;
     if (!strcmp(fault, "unclocked_bank"))
         vb_set_access((uintptr_t)network.spaces[1], VB_OFF);
     else if (!strcmp(fault, "closed_region"))
@@ -249,15 +298,16 @@ static const char *start_fault(const char *fault)
         const uint32_t whole = (bytes + 4095u) / 4096u * 4096u;
         static uint8_t *image;
         if (!image)
-            image = aligned_alloc(4096, whole);
-        const int erased = !strcmp(fault, "weights_absent");
-        memset(image, vb_random(2) ? 0xFF : 0, bytes);
-        if (!erased) {
-            memcpy(image, spaces[0], bytes);
-            image[vb_random(bytes)] ^= (uint8_t)(1u << vb_random(8));
-        }
-        pool("image", image, whole, 0, ALL);
-        spaces[0] = image;
+            image = aligned_alloc(4096, whole + 4096u);
+        uint8_t *place = !strcmp(fault, "weights_misaligned") ? image + machine->weights / 2u : image;
+        memset(place, vb_random(2) ? 0xFF : 0, bytes);
+        if (strcmp(fault, "weights_absent") != 0)
+            memcpy(place, spaces[0], bytes);
+        if (!strcmp(fault, "weights_wrong"))
+            place[vb_random(bytes)] ^= (uint8_t)(1u << vb_random(8));
+        pool("image", image, whole + 4096u, 0, ALL);
+        changed[0] = place;
+        machine_weights(place);
     }
     return nf_status_name(nf_init(&rt, &config));
 }
@@ -265,9 +315,17 @@ static const char *start_fault(const char *fault)
 static const char *run_fault(const char *fault)
 {
     nf_status status = NF_OK;
-    const uint32_t at = MACHINE_LINE * vb_random(32);
+    const uint32_t line = machine->line, at = line * vb_random(32);
     if (!strcmp(fault, "malloc_buffer"))
         return registered(heap_memory + at + 8, 64);
+    if (!strcmp(fault, "physically_misaligned") || !strcmp(fault, "scattered_pages")) {
+        machine_faults(fault[0] == 'p' ? FAULT_SHIFTED : FAULT_SCATTERED);
+        return registered(room + at, 2u * MACHINE_PAGE);
+    }
+    if (!strcmp(fault, "maintenance_skipped"))
+        return skipped();
+    if (!strcmp(fault, "dropped_frame") || !strcmp(fault, "repeated_frame"))
+        return frame_number(fault[0] == 'd');
     if (!strcmp(fault, "stack_buffer"))
         return registered(stack_memory + at, 64);
     if (!strcmp(fault, "misaligned_4"))
@@ -279,7 +337,7 @@ static const char *run_fault(const char *fault)
         return registered(room + 128u * vb_random(16) + 64, 128);
     }
     if (!strcmp(fault, "partial_line"))
-        return registered(room + at, 32u + 1u + vb_random(31));
+        return registered(room + at, line + 1u + vb_random(line - 1u));
     if (!strcmp(fault, "private_pool"))
         return registered(private_memory + at, 64);
     if (!strcmp(fault, "unregistered")) {
@@ -313,7 +371,9 @@ static const char *run_fault(const char *fault)
     return nf_status_name(status);
 }
 
-static const struct { const char *fault, *name; int at_start; } faults[] = {
+enum { AT_START = 1, PAGED = 2 };
+
+static const struct { const char *fault, *name; int when; } faults[] = {
     {"malloc_buffer", "NF_E_HEAP", 0}, {"stack_buffer", "NF_E_STACK", 0},
     {"misaligned_4", "NF_E_MISALIGNED", 0}, {"misaligned_16", "NF_E_MISALIGNED", 0},
     {"misaligned_64", "NF_E_MISALIGNED", 0}, {"partial_line", "NF_E_PARTIAL_LINE", 0},
@@ -327,6 +387,16 @@ static const struct { const char *fault, *name; int at_start; } faults[] = {
     {"stale_firmware", "NF_E_STALE_FIRMWARE", 1}, {"weights_absent", "NF_E_WEIGHTS_ABSENT", 1},
     {"weights_wrong", "NF_E_WEIGHTS_WRONG", 1},
     {"interrupt_before_init", "NF_E_NOT_INITIALISED", 1},
+    {"maintenance_skipped", "missing_invalidate", 0}, {"dropped_frame", "frames_dropped", 0},
+    {"repeated_frame", "NF_E_FRAME_REPEATED", 0},
+    {"physically_misaligned", "NF_E_MISALIGNED", PAGED}, {"scattered_pages", "NF_E_SCATTERED", PAGED},
+    {"weights_misaligned", "NF_E_MISALIGNED", AT_START},
+};
+
+static const struct { const char *name; uint32_t bit; } driver_faults[] = {
+    {"missing_clean", FAULT_NO_CLEAN}, {"missing_invalidate", FAULT_NO_INVALIDATE},
+    {"sync_of_ends", FAULT_ENDS_ONLY}, {"maintenance_skipped", FAULT_UNREGISTERED},
+    {"physically_misaligned", FAULT_SHIFTED}, {"scattered_pages", FAULT_SCATTERED},
 };
 
 static void inject(uint64_t seed, uint32_t count, uint32_t number)
@@ -339,7 +409,7 @@ static void inject(uint64_t seed, uint32_t count, uint32_t number)
         memset(&rt, 0, sizeof rt);
         if (!strcmp(fault, "interrupt_before_init"))
             seen = nf_status_name(nf_on_completion(&rt, NF_OK));
-        else if (faults[number].at_start)
+        else if (faults[number].when & AT_START)
             seen = start_fault(fault);
         else
             seen = nf_init(&rt, &config) == NF_OK ? run_fault(fault) : "start failed";
@@ -351,8 +421,11 @@ static void inject(uint64_t seed, uint32_t count, uint32_t number)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4)
+    const machine_profile *profile = argc == 5 ? machine_profile_named(argv[4]) : NULL;
+    if (!profile)
         return 2;
+    machine = profile;
+    machine_port.cache_line = machine->line;
     const uint64_t seed = strtoull(argv[1], NULL, 10);
     const uint32_t count = (uint32_t)strtoul(argv[2], NULL, 10);
     const nf_network *planned = nf_models[0].network;
@@ -362,9 +435,21 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < planned->input_count; ++i)
         room_bytes += (planned->inputs[i].bytes + 4095u) / 4096u * 4096u;
     /* a way of the cache: which lines share a set must not differ from run to run */
-    room_bytes = (room_bytes + MACHINE_WAY - 1u) / MACHINE_WAY * MACHINE_WAY;
-    room = aligned_alloc(MACHINE_WAY, room_bytes);
+    const uint32_t way = machine->line * machine->sets;
+    room_bytes = (room_bytes + way - 1u) / way * way;
+    room = aligned_alloc(way, room_bytes);
     memset(room, 0, room_bytes);
+    spaces = machine_room(planned->space_count * sizeof *spaces);
+    space_bytes = machine_room(planned->space_count * sizeof *space_bytes);
+    for (uint32_t i = 0; i < planned->space_count; ++i) {
+        const uint32_t whole = (planned->space_bytes[i] + way - 1u) / way * way;
+        space_bytes[i] = (planned->space_bytes[i] + machine->line - 1u) / machine->line * machine->line;
+        spaces[i] = aligned_alloc(way, whole ? whole : way);
+        memset(spaces[i], 0, whole);
+        if (i == 0)
+            memcpy(spaces[0], planned->spaces[0], planned->space_bytes[0]);
+    }
+    space_bytes[0] = planned->space_bytes[0];
     reference[0] = planned->spaces[0];
     for (uint32_t i = 1; i < planned->space_count; ++i)
         reference[i] = machine_room(planned->space_bytes[i]);
@@ -379,9 +464,13 @@ int main(int argc, char **argv)
             frames[i][at] = (uint8_t)vb_random(256);
     }
     if (!strcmp(argv[3], "none"))
-        return stress(seed, count);
+        return stress(seed, count, 0);
+    for (uint32_t i = 0; i < sizeof driver_faults / sizeof driver_faults[0]; ++i)
+        if (!strncmp(argv[3], "rate:", 5) && !strcmp(argv[3] + 5, driver_faults[i].name))
+            return stress(seed, count, driver_faults[i].bit);
     for (uint32_t i = 0; i < sizeof faults / sizeof faults[0]; ++i)
-        if (!strcmp(argv[3], "all") || !strcmp(argv[3], faults[i].fault))
+        if ((!strcmp(argv[3], "all") || !strcmp(argv[3], faults[i].fault)) &&
+            (machine->paged || !(faults[i].when & PAGED)))
             inject(seed, count, i);
     return 0;
 }

@@ -309,16 +309,23 @@ HAL_StatusTypeDef HAL_CACHEAXI_CleanInvalidByAddr(CACHEAXI_HandleTypeDef *handle
 /* --- clocks and time -------------------------------------------------------------------------- */
 
 RAMCFG_TypeDef npuforge_ramcfg[NPUFORGE_UNITS] = {
-    {NPUFORGE_AXISRAM1}, {NPUFORGE_AXISRAM2}, {NPUFORGE_AXISRAM3},
-    {NPUFORGE_AXISRAM4}, {NPUFORGE_AXISRAM5}, {NPUFORGE_AXISRAM6}};
-static uint8_t clocked[NPUFORGE_UNITS], awake[NPUFORGE_UNITS];
+    {NPUFORGE_AXISRAM1, 0}, {NPUFORGE_AXISRAM2, 0},
+    {NPUFORGE_AXISRAM3, RAMCFG_CR_SRAMSD}, {NPUFORGE_AXISRAM4, RAMCFG_CR_SRAMSD},
+    {NPUFORGE_AXISRAM5, RAMCFG_CR_SRAMSD}, {NPUFORGE_AXISRAM6, RAMCFG_CR_SRAMSD}};
+static uint8_t clocked[NPUFORGE_UNITS], ramcfg_used;
 static int clocks_used;
 
-/* An application that switches no clock at all leaves the bring-up to others: every bank is on then. */
+/* An application that switches no bank leaves the bring-up to others: every bank is on then. */
 void npuforge_clock(int unit, int on)
 {
     vb_last = HERE;
-    clocks_used = 1;
+    clocks_used |= unit <= NPUFORGE_AXISRAM6;
+    if (unit == NPUFORGE_RAMCFG && on && !clocked[unit])
+        /* writes to a register whose clock was off were dropped; without this call, somebody else's
+         * code has switched it on */
+        for (int bank = NPUFORGE_AXISRAM3; bank <= NPUFORGE_AXISRAM6; ++bank)
+            npuforge_ramcfg[bank].CR |= ramcfg_used ? 0u : RAMCFG_CR_SRAMSD;
+    ramcfg_used |= unit == NPUFORGE_RAMCFG && on;
     clocked[unit] = (uint8_t)on;
 }
 
@@ -326,9 +333,7 @@ HAL_StatusTypeDef HAL_RAMCFG_EnableAXISRAM(RAMCFG_HandleTypeDef *handle)
 {
     vb_last = HERE;
     clocks_used = 1;
-    /* a write to a register whose clock is off is dropped */
-    if (clocked[NPUFORGE_RAMCFG])
-        awake[handle->Instance->unit] = 1;
+    handle->Instance->CR &= ~RAMCFG_CR_SRAMSD;
     return HAL_OK;
 }
 
@@ -336,8 +341,7 @@ HAL_StatusTypeDef HAL_RAMCFG_DisableAXISRAM(RAMCFG_HandleTypeDef *handle)
 {
     vb_last = HERE;
     clocks_used = 1;
-    if (clocked[NPUFORGE_RAMCFG])
-        awake[handle->Instance->unit] = 0;
+    handle->Instance->CR |= RAMCFG_CR_SRAMSD;
     return HAL_OK;
 }
 
@@ -345,7 +349,8 @@ static void check_banks(uintptr_t base, uintptr_t end)
 {
     for (int unit = NPUFORGE_AXISRAM3; clocks_used && unit <= NPUFORGE_AXISRAM6; ++unit) {
         const uintptr_t bank = AXISRAM3_BASE + (uintptr_t)(unit - NPUFORGE_AXISRAM3) * AXISRAM_BANK;
-        if (base < bank + AXISRAM_BANK && end > bank && !(clocked[unit] && awake[unit]))
+        if (base < bank + AXISRAM_BANK && end > bank &&
+            (!clocked[unit] || (npuforge_ramcfg[unit].CR & RAMCFG_CR_SRAMSD)))
             vb_report(VB_UNCLOCKED, base > bank ? base : bank, run_at, run_at, 0);
     }
 }

@@ -60,6 +60,7 @@ typedef struct LL_ATON_RT_EpochBlockItem {
     uint32_t flags; /* EpochBlock_Flags_... */
     int16_t epoch_num, last_epoch_num;
 } LL_ATON_RT_EpochBlockItem_t;
+typedef LL_ATON_RT_EpochBlockItem_t EpochBlock_ItemTypeDef;
 
 enum { EpochBlock_Flags_pure_hw = 16, EpochBlock_Flags_pure_sw = 32 };
 
@@ -68,6 +69,10 @@ struct npuforge_network;
 typedef struct {
     const char *network_name;
     struct npuforge_network *npuforge;
+    const EpochBlock_ItemTypeDef *(*epoch_block_items)(void);
+    const LL_Buffer_InfoTypeDef *(*input_buffers_info)(void);
+    const LL_Buffer_InfoTypeDef *(*output_buffers_info)(void);
+    const LL_Buffer_InfoTypeDef *(*internal_buffers_info)(void);
 } NN_Interface_TypeDef;
 
 typedef struct NN_Instance {
@@ -81,6 +86,7 @@ typedef void (*TraceEpochBlock_FuncPtr_t)(LL_ATON_RT_Callbacktype_t type,
 
 #define LL_ATON_DECLARE_NAMED_NN_PROTOS(name)                                                      \
     extern struct npuforge_network npuforge_network_##name;                                        \
+    extern const EpochBlock_ItemTypeDef *LL_ATON_EpochBlockItems_##name(void);                     \
     extern const LL_Buffer_InfoTypeDef *LL_ATON_Input_Buffers_Info_##name(void);                   \
     extern const LL_Buffer_InfoTypeDef *LL_ATON_Output_Buffers_Info_##name(void);                  \
     extern const LL_Buffer_InfoTypeDef *LL_ATON_Internal_Buffers_Info_##name(void);                \
@@ -94,7 +100,9 @@ typedef void (*TraceEpochBlock_FuncPtr_t)(LL_ATON_RT_Callbacktype_t type,
 #define LL_ATON_DECLARE_NAMED_NN_INTERFACE(name)                                                   \
     LL_ATON_DECLARE_NAMED_NN_PROTOS(name);                                                         \
     static const NN_Interface_TypeDef NN_Interface_##name __attribute__((unused)) = {              \
-        #name, &npuforge_network_##name}
+        #name, &npuforge_network_##name, LL_ATON_EpochBlockItems_##name,                           \
+        LL_ATON_Input_Buffers_Info_##name, LL_ATON_Output_Buffers_Info_##name,                     \
+        LL_ATON_Internal_Buffers_Info_##name}
 
 #define LL_ATON_DECLARE_NAMED_NN_INSTANCE(name, interface)                                         \
     static NN_Instance_TypeDef NN_Instance_##name __attribute__((unused)) = {interface}
@@ -113,6 +121,15 @@ void LL_ATON_RT_Main(NN_Instance_TypeDef *instance);
 void LL_ATON_RT_SetRuntimeCallback(TraceRuntime_FuncPtr_t callback);
 void LL_ATON_RT_SetNetworkCallback(NN_Instance_TypeDef *instance, TraceEpochBlock_FuncPtr_t callback);
 void LL_ATON_OSAL_WFE(void);
+
+/* Keys of memory that is not encrypted, and units' clocks: nothing to do here. */
+static inline int LL_Busif_SetKeys(int unit, int key, uint64_t low, uint64_t high)
+{
+    return (void)unit, (void)key, (void)low, (void)high, 0;
+}
+#define ATON_CLKCTRL_CTRL_GET(unit) ((uint32_t)(unit) * 0u)
+#define ATON_CLKCTRL_CTRL_SET_CLR(value, bit) ((value) | (uint32_t)(bit))
+#define ATON_CLKCTRL_CTRL_SET(unit, value) ((void)(unit), (void)(value))
 
 const LL_Buffer_InfoTypeDef *LL_ATON_Input_Buffers_Info(const NN_Instance_TypeDef *instance);
 const LL_Buffer_InfoTypeDef *LL_ATON_Output_Buffers_Info(const NN_Instance_TypeDef *instance);

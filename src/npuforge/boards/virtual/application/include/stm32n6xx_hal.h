@@ -19,11 +19,30 @@ typedef float float32_t;
 #define __IO volatile
 #endif
 #define UNUSED(x) ((void)(x))
+#define HAL_MAX_DELAY 0xFFFFFFFFU
+#define SET_BIT(reg, bits) ((reg) |= (bits))
+#define CLEAR_BIT(reg, bits) ((reg) &= ~(bits))
+#define READ_BIT(reg, bits) ((reg) & (bits))
 
 HAL_StatusTypeDef HAL_Init(void);
 uint32_t HAL_GetTick(void);
 void HAL_IncTick(void);
 void HAL_Delay(uint32_t milliseconds);
+static inline uint32_t HAL_RCC_GetCpuClockFreq(void) { return SystemCoreClock; }
+static inline void HAL_NVIC_EnableIRQ(IRQn_Type line) { (void)line; }
+static inline void HAL_NVIC_DisableIRQ(IRQn_Type line) { (void)line; }
+static inline void HAL_NVIC_SetPriority(IRQn_Type line, uint32_t priority, uint32_t sub_priority)
+{
+    (void)line, (void)priority, (void)sub_priority;
+}
+
+/* A serial line: what is sent is printed, random bytes are received. */
+typedef struct { int unit; } USART_TypeDef;
+typedef struct { USART_TypeDef *Instance; } UART_HandleTypeDef;
+HAL_StatusTypeDef HAL_UART_Transmit(UART_HandleTypeDef *uart, const uint8_t *data, uint16_t bytes,
+                                    uint32_t timeout);
+HAL_StatusTypeDef HAL_UART_Receive(UART_HandleTypeDef *uart, uint8_t *data, uint16_t bytes,
+                                   uint32_t timeout);
 
 /* Clocks and power of the memory banks and of the NPU. */
 enum {
@@ -50,7 +69,29 @@ void npuforge_clock(int unit, int on);
 #define __HAL_RCC_CACHEAXIRAM_MEM_CLK_ENABLE() npuforge_clock(NPUFORGE_CACHEAXIRAM, 1)
 #define __HAL_RCC_RAMCFG_CLK_ENABLE() npuforge_clock(NPUFORGE_RAMCFG, 1)
 
-typedef struct { int unit; } RAMCFG_TypeDef;
+/* Clocks during sleep are on here. */
+#define __HAL_RCC_AXISRAM1_MEM_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_AXISRAM2_MEM_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_AXISRAM3_MEM_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_AXISRAM4_MEM_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_AXISRAM5_MEM_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_AXISRAM6_MEM_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_FLEXRAM_MEM_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_CACHEAXIRAM_MEM_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_CACHEAXI_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_NPU_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_RAMCFG_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_RISAF_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_RIFSC_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_IAC_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_DBG_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_XSPI1_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_XSPI2_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_XSPIPHYCOMP_CLK_SLEEP_ENABLE() ((void)0)
+#define __HAL_RCC_USART1_CLK_SLEEP_ENABLE() ((void)0)
+
+#define RAMCFG_CR_SRAMSD (1U << 20)
+typedef struct { int unit; volatile uint32_t CR; } RAMCFG_TypeDef;
 typedef struct { RAMCFG_TypeDef *Instance; } RAMCFG_HandleTypeDef;
 extern RAMCFG_TypeDef npuforge_ramcfg[NPUFORGE_UNITS];
 #define RAMCFG_SRAM1_AXI (&npuforge_ramcfg[NPUFORGE_AXISRAM1])
