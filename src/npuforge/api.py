@@ -48,7 +48,7 @@ from npuforge.numerics.neural_art import (
     with_neural_art,
 )
 from npuforge.pipeline import PlannedModel, System, plan_system
-from npuforge.report import check_writable, fit_notes, new_folder, write_file
+from npuforge.report import check_writable, new_folder, tiling_notes, write_file
 from npuforge.report.deployment import deployment_files, write_deployment
 from npuforge.report.run import evidence as evidence
 from npuforge.report.run import run_document as run_document
@@ -689,7 +689,7 @@ def deploy_model(
         checks = [host_check(planned, inputs)]
         write_project(work / "firmware", planned, inputs, board)
         instructions: tuple[int, ...] = ()
-        notes = list(fit_notes(planned, board, clock))
+        notes = list(tiling_notes(planned, board, clock))
         if tools is None:
             reason = _no_emulator(emulate)
             notes.append(reason)
