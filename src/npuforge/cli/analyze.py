@@ -58,7 +58,7 @@ def command(
     from npuforge.cli import npu_tables
     from npuforge.cli.common import console, print_json, progress
     from npuforge.cli.lint import print_findings
-    from npuforge.report import analysis_document, fit_notes
+    from npuforge.report import analysis_document, tiling_notes
     from npuforge.report.lint import lint_section
 
     if len(models) > 1:
@@ -85,7 +85,7 @@ def command(
         print_json({**analysis_document(planned, board, clock), **parts})
     else:
         _print(planned, board.title, verbose)
-        for note in fit_notes(planned, board, clock):
+        for note in tiling_notes(planned, board, clock):
             console().print(note, markup=False, soft_wrap=True)
         npu_tables.show(view, only_npu=only_npu, verbose=verbose)
         if view.npu is not None and found:

@@ -125,7 +125,7 @@ def _fit_model(
     """The plan of one model, in stripes where need be; else why it does not fit and what helps."""
     from npuforge import api
     from npuforge.cli.common import console, print_error, print_json, print_table
-    from npuforge.report import fit_notes
+    from npuforge.report import tiling_notes
     from npuforge.report.system import model_fit_document
 
     found = api.fit_model(path, target, activations=activations, tiling=tiling)
@@ -143,7 +143,7 @@ def _fit_model(
                 ("memory", "holds", ">used", ">size"),
                 [(r["name"], r["holds"], r["used"], r["size"]) for r in plan["regions"]],
             )
-            for note in fit_notes(found.planned, found.target, "nominal"):
+            for note in tiling_notes(found.planned, found.target, "nominal"):
                 console().print(note, markup=False, soft_wrap=True)
         if document["shortfall"] is not None:
             _shortfall(document["shortfall"])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from npuforge.cost import copy_ms
 from npuforge.errors import PlanError
 from npuforge.explore.order import Ordering, best_order
-from npuforge.explore.tiling import Tiling, tile_into, tile_least
+from npuforge.explore.tiling import FEW, Tiling, tile_into, tile_least
 from npuforge.lowering import Schedule
 from npuforge.memory.plan import Plan, plan_memory
 from npuforge.memory.shortfall import bytes_needed
@@ -100,7 +100,7 @@ def fit_schedule(
     if refused is not None and limit is None:
         raise refused
     if limit is not None:
-        least = tile_least(schedule) if tiling else None
+        least = tile_least(schedule, searches=FEW) if tiling else None
         raise PlanError(
             "MEM-021", limit=limit, need=ordering.after if least is None else least.after
         )

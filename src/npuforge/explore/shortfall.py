@@ -19,7 +19,7 @@ from npuforge.errors import PlanError
 from npuforge.explore.fit import limited, on_chip, tiling_ms
 from npuforge.explore.order import best_order
 from npuforge.explore.system import load_models
-from npuforge.explore.tiling import tile_into, tile_least
+from npuforge.explore.tiling import FEW, tile_into, tile_least
 from npuforge.graph import Graph
 from npuforge.lowering import BufferKind, Schedule
 from npuforge.mapping import map_to_npu
@@ -233,7 +233,7 @@ def _pool(schedule: Schedule, inside: Target) -> Iterator[Remedy]:
 def _tiling(schedule: Schedule, inside: Target) -> Iterator[Remedy]:
     """Runs of steps in stripes of rows, as few as are enough; else what takes the least."""
     made = tile_into(schedule, inside)
-    tiling = made[0] if made is not None else tile_least(schedule)
+    tiling = made[0] if made is not None else tile_least(schedule, searches=FEW)
     if tiling is None:
         return
     share = tiling.recomputed / schedule.macs if schedule.macs else 0.0

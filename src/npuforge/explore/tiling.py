@@ -31,6 +31,8 @@ NEAR = 24
 """Steps between a run's ends and the steps that take too much, at most."""
 SEARCHES = 12
 """Halvings of the open range when the least bytes are searched."""
+FEW = 6
+"""Halvings where the least is only to be told."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,8 +244,15 @@ def tile_within(schedule: Schedule, capacity: int, tiler: Tiler | None = None) -
     )
 
 
-def tile_least(schedule: Schedule, tiler: Tiler | None = None) -> Tiling | None:
+def tile_least(
+    schedule: Schedule, tiler: Tiler | None = None, searches: int = SEARCHES
+) -> Tiling | None:
     """The tiling with the fewest bytes alive at once that the search finds.
+
+    Args:
+        schedule: the network.
+        tiler: of the schedule, if there is one.
+        searches: halvings of the open range at most; fewer end sooner and a little higher.
 
     Returns:
         None when no tiling saves anything.
@@ -253,7 +262,7 @@ def tile_least(schedule: Schedule, tiler: Tiler | None = None) -> Tiling | None:
     whole = [int(n) for n, row in zip(tiler.live, tiler.rows, strict=True) if row is None]
     low = max(whole, default=0) - 1
     best: Tiling | None = None
-    for _ in range(SEARCHES):
+    for _ in range(searches):
         if high - low <= 1:
             break
         middle = (low + high) // 2

@@ -199,7 +199,7 @@ def tiling_document(tiling: Tiling, schedule: Schedule, point: OperatingPoint | 
     }
 
 
-def fit_notes(model: PlannedModel, target: Target, clock: str) -> tuple[str, ...]:
+def tiling_notes(model: PlannedModel, target: Target, clock: str) -> tuple[str, ...]:
     """What a user should know of another order and of stripes, in a sentence each."""
     notes = []
     ordering, tiling = model.ordering, model.tiling
