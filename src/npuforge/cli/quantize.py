@@ -45,6 +45,9 @@ def command(
     correct_bias: bool = typer.Option(
         False, "--correct-bias", help="Change biases so that the layers' means stay."
     ),
+    int4: list[str] = typer.Option(
+        [], "--int4", help="Layer whose weights get 4 bits, or all; repeatable."
+    ),
     samples: int = typer.Option(200, help="Most samples taken, spread over all of the data."),
     engine: str = typer.Option("own", help="Runs the float network: own or onnxruntime."),
     state: Path | None = typer.Option(
@@ -83,6 +86,7 @@ def command(
             equalise=equalise,
             round_weights=round_weights,
             correct_bias=correct_bias,
+            int4=int4,
             samples=samples,
             engine=engine,
             state=state,
