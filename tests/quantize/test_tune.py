@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,9 @@ from npuforge.quantize.equalise import equalised
 from npuforge.quantize.rounding import _compensated, bias_correction
 from npuforge.quantize.statistics import layer_inputs
 from npuforge.quantize.weights import stored_weights, weight_peaks, weight_scales
+from npuforge.report.scales import scales_document
 from npuforge.tasks import Dataset, open_dataset
+from npuforge.tasks.images import store
 from npuforge.vocab import Activation
 
 NARROW = ("conv2d", "fully_connected")
@@ -151,3 +154,37 @@ def test_weights_of_four_bits_by_name_and_all(tmp_path: Path) -> None:
         assert made.scheme.int4 == frozenset(expected)
     with pytest.raises(UsageError, match="QNT-013"):
         api.quantize_model(model, data=[data], int4=["nothing"])
+
+
+def test_scales_give_the_stored_numbers(tmp_path: Path) -> None:
+    graph = prepared(small_network())
+    data = samples(graph, tmp_path)
+    session = quantize(graph, data, Scheme())
+    document = json.loads(json.dumps(scales_document(session)))
+    made = session.made.graph
+    nodes = {node.name: node for node in made.nodes}
+    assert len(document["weights"]) == 5
+
+    def fake(x: np.ndarray, entry: dict[str, object], zero: int, scale: np.ndarray) -> np.ndarray:
+        steps = np.clip(np.rint(x / scale) + zero, entry["low"], entry["high"])
+        return (steps - zero) * scale
+
+    for name, entry in document["weights"].items():
+        real = next(n for n in graph.nodes if n.name == name).inputs[1]
+        shape = [1] * graph.tensors[real].array.ndim
+        shape[entry["axis"]] = -1
+        scale = np.array(entry["scale"]).reshape(shape)
+        stored = made.tensors[str(nodes[name].inputs[1])]
+        np.testing.assert_array_equal(
+            fake(graph.tensors[real].array.astype(np.float64), entry, 0, scale),
+            stored.array * scale,
+        )
+    entry = document["activations"]["x"]
+    x = data[0].inputs["x"]
+    tensor = made.tensors[made.inputs[0]]
+    np.testing.assert_allclose(
+        fake(x.astype(np.float64), entry, entry["zero_point"], entry["scale"]),
+        tensor.quant.real(store(tensor, x)),
+    )
+    made_by = {node.outputs[0] for node in graph.nodes if node.op == "conv2d"}
+    assert made_by <= set(document["activations"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,9 @@ def command(
     fix_shape: list[str] = typer.Option(
         [], "--fix-shape", help="NAME=1x3x224x224: fixes the free dimensions of an input."
     ),
+    scales: Path | None = typer.Option(
+        None, "--scales", help="JSON file of all scales, for training with fake quantisation."
+    ),
     verbose: bool = typer.Option(False, "--verbose", help="Show every tensor."),
     force: bool = typer.Option(False, "--force", help="Replace existing files."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
@@ -67,8 +71,12 @@ def command(
     """Quantise a float network; every tensor is compared with the float one on your data."""
     from npuforge import api
     from npuforge.cli.common import print_json, progress_bar
+    from npuforge.report import check_writable, write_file
     from npuforge.report.quantization import quantization_document
+    from npuforge.report.scales import scales_document
 
+    if scales is not None:
+        check_writable(scales, replace=force)
     with progress_bar() as tick:
         made, written = api.quantize_model(
             model,
@@ -96,6 +104,8 @@ def command(
             force=force,
             tick=tick,
         )
+    if scales is not None:
+        write_file(scales, json.dumps(scales_document(made), indent=1).encode())
     if as_json:
         print_json(quantization_document(made, written))
     else:
