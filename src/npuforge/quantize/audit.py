@@ -82,7 +82,7 @@ def audit(calibration: Survey, reference: Survey | None = None) -> tuple[AuditFi
     repeated = _repeated(calibration)
     found += repeated
     if not repeated:
-        found += _few(calibration, reference)
+        found += _few(calibration)
     if reference is not None and not found:
         found += _drift(calibration, reference)
     if reference is not None and not found:
@@ -90,16 +90,12 @@ def audit(calibration: Survey, reference: Survey | None = None) -> tuple[AuditFi
     return tuple(found)
 
 
-def _few(own: Survey, reference: Survey | None) -> list[AuditFinding]:
+def _few(own: Survey) -> list[AuditFinding]:
     count = len(set(own.prints))
     if count >= FEW:
         return []
     growing = _share_growing(own)
     figures = {"samples": str(count), "growing": f"{growing:.0%}", "few": str(FEW)}
-    if reference is not None:
-        figures["outside"] = f"{worst_outside(own, reference)[1]:.2%}"
-    else:
-        figures["outside"] = "?"
     return [AuditFinding(Fault.FEW, figures)]
 
 
