@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npuforge import api_aton, api_doctor, api_evaluate, api_memory, api_optimize, api_quantize
+from npuforge import (
+    api_aton,
+    api_board,
+    api_doctor,
+    api_evaluate,
+    api_memory,
+    api_optimize,
+    api_quantize,
+)
 from npuforge.accelerators.neural_art.epochs import DEFAULT_RELEASE
 from npuforge.accelerators.neural_art.lowering import default_choices
 from npuforge.aton.choices import match_compiled
@@ -102,6 +110,7 @@ tune_model = api_quantize.tune_model
 audit_data = api_quantize.audit_data
 layer_sensitivity = api_quantize.layer_sensitivity
 evaluate_model = api_evaluate.evaluate_model
+stress_application = api_board.stress_application
 
 RANDOM_SAMPLES = 10
 SEED = 42

@@ -28,6 +28,7 @@ LAYERS = (
     (
         "api",
         "api_aton",
+        "api_board",
         "api_cost",
         "api_doctor",
         "api_evaluate",
