@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from tests.quantize.networks import Net, small_network, write_float, write_samples
 from tests.quantize.test_build import check_against_litert
+from typer.testing import CliRunner
 
 from npuforge import api
+from npuforge.cli.main import app
 from npuforge.errors import UsageError
 from npuforge.graph import Graph, PoolAttrs, ReduceAttrs
 from npuforge.importers import load_model
@@ -188,3 +190,19 @@ def test_scales_give_the_stored_numbers(tmp_path: Path) -> None:
     )
     made_by = {node.outputs[0] for node in graph.nodes if node.op == "conv2d"}
     assert made_by <= set(document["activations"])
+
+
+def test_scales_and_int4_on_the_command_line(tmp_path: Path) -> None:
+    model = write_float(small_network(), tmp_path / "n.tflite")
+    data = write_samples(small_network(), tmp_path / "d.npz")
+    scales = tmp_path / "scales.json"
+    line = ["quantize", str(model), "--data", str(data), "--int4", "all", "--scales", str(scales)]
+    result = CliRunner().invoke(app, line)
+    assert result.exit_code == 0, result.output
+    found = json.loads(scales.read_text())["weights"]
+    assert {(w["op"], w["high"]) for w in found.values()} == {
+        *(("conv2d", 7), ("fully_connected", 7), ("depthwise_conv2d", 127)),
+    }
+    again = CliRunner().invoke(app, line)
+    assert isinstance(again.exception, UsageError)  # an existing file is not replaced
+    assert again.exception.code == "OUT-005"
