@@ -34,6 +34,9 @@ SURE = 4.0
 """Standard errors by which a shift must lie off chance."""
 OUTSIDE = 0.01
 """Share of values of a tensor beyond its calibrated range that is worth a word."""
+BEYOND = 3.0
+"""Times chance: of n samples and one more, all alike, the new one is the smallest or the largest
+with probability 2 / (n + 1)."""
 GROWING = 0.1
 """Growth of a range in the second half of the samples that counts as growing."""
 SCALED = 0.001
@@ -304,10 +307,16 @@ def _drift(own: Survey, reference: Survey) -> list[AuditFinding]:
 
 def _ranges(own: Survey, reference: Survey) -> list[AuditFinding]:
     tensor, share = worst_outside(own, reference)
-    if share < OUTSIDE:
+    most = max(OUTSIDE, BEYOND * 2.0 / (own.samples + 1))
+    if share < most:
         return []
-    count = sum(s >= OUTSIDE for s in _outside(own, reference).values())
-    figures = {"tensor": tensor, "share": f"{share:.2%}", "count": str(count)}
+    count = sum(s >= most for s in _outside(own, reference).values())
+    figures = {
+        "tensor": tensor,
+        "share": f"{share:.2%}",
+        "count": str(count),
+        "most": f"{most:.2%}",
+    }
     return [AuditFinding(Fault.RANGES, figures)]
 
 
