@@ -2,8 +2,7 @@
 
 Four networks with data (see `quantize_data.py`); the reference is 200 sound samples, the
 calibration set 200 others of the same kind, with one fault or none. A fault counts as found only
-where its own sentence comes first; what is sound must stay without a finding. Each with five random
-draws.
+where its own sentence comes first; what is sound must stay without a finding. --runs draws of each.
 
     python benchmarks/calibration_audit.py --json benchmarks/results/calibration_audit.json
 """
@@ -27,7 +26,6 @@ from npuforge.report.audit import finding_words
 from npuforge.tasks import open_dataset
 
 Rng = np.random.Generator
-DRAWS = 5
 COUNT = 200
 
 
@@ -157,7 +155,7 @@ def main() -> None:
         for source in sources():
             results: dict[str, list[bool]] = {}
             example: dict[str, str] = {}
-            for draw in range(DRAWS):
+            for draw in range(args.runs):
                 values, labels = source.draw(2 * draw)
                 reference = looked_at(source, source.real(values), labels, folder)
                 own = looked_at(source, source.real(source.draw(2 * draw + 1)[0]), None, folder)

@@ -17,6 +17,7 @@ from npuforge import (
     api_board,
     api_deploy,
     api_doctor,
+    api_evaluate,
     api_memory,
     api_optimize,
     api_quantize,
@@ -107,6 +108,7 @@ quantize_model = api_quantize.quantize_model
 tune_model = api_quantize.tune_model
 audit_data = api_quantize.audit_data
 layer_sensitivity = api_quantize.layer_sensitivity
+evaluate_model = api_evaluate.evaluate_model
 reproduce_rate = api_board.reproduce_rate
 reproduce_violation = api_board.reproduce_violation
 stress_application = api_board.stress_application

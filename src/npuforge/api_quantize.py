@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
 from npuforge.errors import UsageError
 from npuforge.explore.price import TargetPrice
-from npuforge.graph import Graph
+from npuforge.graph import Graph, short_name
 from npuforge.quantize import (
     AuditFinding,
     Bounds,
@@ -76,6 +77,7 @@ def quantize_model(
     equalise: bool = False,
     round_weights: bool = False,
     correct_bias: bool = False,
+    int4: Sequence[str] = (),
     samples: int = 200,
     engine: str = "own",
     state: PathLike | None = None,
@@ -102,6 +104,7 @@ def quantize_model(
         equalise: balance channels across pairs of layers first.
         round_weights: round weights for the least error of each layer's output.
         correct_bias: change biases so that the layers' means stay.
+        int4: convolutions and dense layers whose weights get 4 bits, by name; "all": every one.
         samples: at most so many samples, spread over all of the data.
         engine: who runs the float network: "own" or "onnxruntime".
         state: file from which an interrupted calibration goes on.
@@ -132,6 +135,8 @@ def quantize_model(
     if path is not None:
         check_outputs(path, replace=force)
     graph, found = float_data(model, data, preprocess, image_range, fix_shape)
+    if int4:
+        scheme = replace(scheme, int4=_narrow(prepared(graph), int4))
     remedies = Remedies(equalise, round_weights, correct_bias)
     calibration = found.spread(samples)
     if by is not ToolName.OWN:
@@ -151,6 +156,22 @@ def quantize_model(
             tick=tick,
         )
     return made, None if path is None else write_quantized(made, found, path)
+
+
+_NARROW = ("conv2d", "fully_connected")
+"""Operators whose weights may have 4 bits; TFLite knows no depthwise ones."""
+
+
+def _narrow(graph: Graph, names: Sequence[str]) -> frozenset[str]:
+    """Nodes whose weights get 4 bits."""
+    known = {node.name: short_name(node.name) for node in graph.nodes if node.op in _NARROW}
+    if "all" in names:
+        return frozenset(known)
+    chosen = {node for node, short in known.items() if node in names or short in names}
+    for name in names:
+        if name not in chosen and name not in {known[node] for node in chosen}:
+            raise UsageError("QNT-013", name=name, known=", ".join(known.values()))
+    return frozenset(chosen)
 
 
 def float_data(

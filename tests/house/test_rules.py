@@ -32,6 +32,7 @@ LAYERS = (
         "api_cost",
         "api_deploy",
         "api_doctor",
+        "api_evaluate",
         "api_memory",
         "api_optimize",
         "api_quantize",

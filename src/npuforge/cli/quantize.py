@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,9 @@ def command(
     correct_bias: bool = typer.Option(
         False, "--correct-bias", help="Change biases so that the layers' means stay."
     ),
+    int4: list[str] = typer.Option(
+        [], "--int4", help="Layer whose weights get 4 bits, or all; repeatable."
+    ),
     samples: int = typer.Option(200, help="Most samples taken, spread over all of the data."),
     engine: str = typer.Option("own", help="Runs the float network: own or onnxruntime."),
     state: Path | None = typer.Option(
@@ -57,6 +61,9 @@ def command(
     fix_shape: list[str] = typer.Option(
         [], "--fix-shape", help="NAME=1x3x224x224: fixes the free dimensions of an input."
     ),
+    scales: Path | None = typer.Option(
+        None, "--scales", help="JSON file of all scales, for training with fake quantisation."
+    ),
     verbose: bool = typer.Option(False, "--verbose", help="Show every tensor."),
     force: bool = typer.Option(False, "--force", help="Replace existing files."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
@@ -64,8 +71,12 @@ def command(
     """Quantise a float network; every tensor is compared with the float one on your data."""
     from npuforge import api
     from npuforge.cli.common import print_json, progress_bar
+    from npuforge.report import check_writable, write_file
     from npuforge.report.quantization import quantization_document
+    from npuforge.report.scales import scales_document
 
+    if scales is not None:
+        check_writable(scales, replace=force)
     with progress_bar() as tick:
         made, written = api.quantize_model(
             model,
@@ -83,6 +94,7 @@ def command(
             equalise=equalise,
             round_weights=round_weights,
             correct_bias=correct_bias,
+            int4=int4,
             samples=samples,
             engine=engine,
             state=state,
@@ -92,6 +104,8 @@ def command(
             force=force,
             tick=tick,
         )
+    if scales is not None:
+        write_file(scales, json.dumps(scales_document(made), indent=1).encode())
     if as_json:
         print_json(quantization_document(made, written))
     else:

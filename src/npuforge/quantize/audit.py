@@ -34,6 +34,9 @@ SURE = 4.0
 """Standard errors by which a shift must lie off chance."""
 OUTSIDE = 0.01
 """Share of values of a tensor beyond its calibrated range that is worth a word."""
+BEYOND = 3.0
+"""Times chance: of n samples and one more, all alike, the new one is the smallest or the largest
+with probability 2 / (n + 1)."""
 GROWING = 0.1
 """Growth of a range in the second half of the samples that counts as growing."""
 SCALED = 0.001
@@ -82,7 +85,7 @@ def audit(calibration: Survey, reference: Survey | None = None) -> tuple[AuditFi
     repeated = _repeated(calibration)
     found += repeated
     if not repeated:
-        found += _few(calibration, reference)
+        found += _few(calibration)
     if reference is not None and not found:
         found += _drift(calibration, reference)
     if reference is not None and not found:
@@ -90,16 +93,12 @@ def audit(calibration: Survey, reference: Survey | None = None) -> tuple[AuditFi
     return tuple(found)
 
 
-def _few(own: Survey, reference: Survey | None) -> list[AuditFinding]:
+def _few(own: Survey) -> list[AuditFinding]:
     count = len(set(own.prints))
     if count >= FEW:
         return []
     growing = _share_growing(own)
     figures = {"samples": str(count), "growing": f"{growing:.0%}", "few": str(FEW)}
-    if reference is not None:
-        figures["outside"] = f"{worst_outside(own, reference)[1]:.2%}"
-    else:
-        figures["outside"] = "?"
     return [AuditFinding(Fault.FEW, figures)]
 
 
@@ -308,10 +307,16 @@ def _drift(own: Survey, reference: Survey) -> list[AuditFinding]:
 
 def _ranges(own: Survey, reference: Survey) -> list[AuditFinding]:
     tensor, share = worst_outside(own, reference)
-    if share < OUTSIDE:
+    most = max(OUTSIDE, BEYOND * 2.0 / (own.samples + 1))
+    if share < most:
         return []
-    count = sum(s >= OUTSIDE for s in _outside(own, reference).values())
-    figures = {"tensor": tensor, "share": f"{share:.2%}", "count": str(count)}
+    count = sum(s >= most for s in _outside(own, reference).values())
+    figures = {
+        "tensor": tensor,
+        "share": f"{share:.2%}",
+        "count": str(count),
+        "most": f"{most:.2%}",
+    }
     return [AuditFinding(Fault.RANGES, figures)]
 
 

@@ -12,7 +12,16 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from npuforge.graph import ConvAttrs, FullyConnectedAttrs, Graph, Names, Node, Tensor
+from npuforge.graph import (
+    ConvAttrs,
+    FullyConnectedAttrs,
+    Graph,
+    Names,
+    Node,
+    PoolAttrs,
+    ReduceAttrs,
+    Tensor,
+)
 from npuforge.passes import CHANNEL_AXIS
 from npuforge.passes.framework import pruned, sole_reader
 from npuforge.quantize.capable import WEIGHTED
@@ -48,11 +57,17 @@ def equalised(graph: Graph, statistics: Statistics) -> tuple[Graph, tuple[str, .
 
 
 def _first(graph: Graph, second: Node) -> Node | None:
-    """The layer in front whose output only `second` reads, linear up to ReLU."""
+    """The layer in front whose output only `second` reads, linear up to ReLU; pools, means and
+    reshapes of single positions may stand in between."""
     if second.op not in ("conv2d", "depthwise_conv2d", "fully_connected"):
         return None
     source = str(second.inputs[0])
     first = graph.producers.get(source)
+    while first is not None and _lets_through(graph, first):
+        if sole_reader(graph, source) is None:
+            return None
+        source = str(first.inputs[0])
+        first = graph.producers.get(source)
     if first is None or first.op not in WEIGHTED or first.op == "transpose_conv2d":
         return None
     attrs = (first.attrs, second.attrs)
@@ -68,6 +83,21 @@ def _first(graph: Graph, second: Node) -> Node | None:
         return None
     weights = graph.tensor(first.inputs[1]), graph.tensor(second.inputs[1])
     return first if all(w.is_constant for w in weights) else None
+
+
+def _lets_through(graph: Graph, node: Node) -> bool:
+    """Whether a factor of a channel in front of a node is that factor of the channel behind it."""
+    source, made = graph.tensor(node.inputs[0]), graph.tensors[node.outputs[0]]
+    channels = source.shape[-1] if source.shape else 0
+    if not made.shape or made.shape[-1] != channels:
+        return False
+    if isinstance(node.attrs, PoolAttrs):
+        return node.attrs.activation in (Activation.NONE, Activation.RELU)
+    if isinstance(node.attrs, ReduceAttrs):
+        axes = {axis % len(source.shape) for axis in node.attrs.axes}
+        return node.op == "mean" and len(source.shape) - 1 not in axes
+    # a vector of channels in another rank; of several positions the order could change
+    return node.op == "reshape" and source.size == channels
 
 
 def _reader_peaks(graph: Graph, node: Node, channels: int) -> Double:

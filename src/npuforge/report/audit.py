@@ -19,7 +19,9 @@ def finding_words(item: AuditFinding) -> tuple[str, str]:
 def sound_words(own: Survey, reference: Survey | None) -> str:
     """What was looked at, where nothing was found."""
     classes = len(Counter(c for c in own.labels if c is not None) or Counter(own.predicted))
-    outside = "?" if reference is None else f"{worst_outside(own, reference)[1]:.2%}"
+    if reference is None:
+        return text("AUD-sound-alone", samples=own.samples, classes=classes)
+    outside = f"{worst_outside(own, reference)[1]:.2%}"
     return text("AUD-sound", samples=own.samples, classes=classes, outside=outside)
 
 

@@ -115,6 +115,7 @@ def quantization_document(session: Session, written: QuantizedFile | None) -> di
         "weights": scheme.weights.value,
         "zero_points": scheme.zero_points.value,
         "base": scheme.base.value,
+        "int4": sorted(scheme.int4),
         "rounded": sorted(session.tuning.stored),
         "corrected": sorted(session.tuning.bias),
         "samples": session.calibration.samples,
