@@ -27,7 +27,7 @@ from npuforge.firmware.stm32n6 import board_layout, board_project, has_board_pro
 from npuforge.graph import Array
 from npuforge.messages import text
 from npuforge.pipeline import PlannedModel
-from npuforge.report import fit_notes, new_folder
+from npuforge.report import new_folder, tiling_notes
 from npuforge.report.bundle import json_bytes
 from npuforge.report.deployment import deployment_files, write_deployment
 from npuforge.report.quantization import preprocessing_path
@@ -205,7 +205,7 @@ def deploy_model(
         files = _board_project(planned, inputs.samples[-1], board, clock, frames)
         write_sources(work / "firmware", files)
         instructions: tuple[int, ...] = ()
-        notes = list(fit_notes(planned, board, clock))
+        notes = list(tiling_notes(planned, board, clock))
         if tools is None:
             reason = _no_emulator(emulate)
             notes.append(reason)
