@@ -115,9 +115,12 @@ def around_run(text: str, before: str = "", after: str = "") -> str | None:
     )
 
 
-def network_suffix(project: Project) -> str:
-    found = networks_of(project)
-    return found[0].name if found else "Default"
+def network_suffix(project: Project, text: str) -> str:
+    """Name of the network that a file runs, in the runtime's function names."""
+    names = [facts.name for facts in networks_of(project)]
+    run = RUN.search(text) or EPOCHS.search(text)
+    near = text[run.start() : run.end() + 200] if run else ""
+    return next((name for name in names if name in near), names[0])
 
 
 def near_run(before: str = "", after: str = "", *, first: bool) -> Callable[[Project], Texts]:
@@ -126,13 +129,10 @@ def near_run(before: str = "", after: str = "", *, first: bool) -> Callable[[Pro
     def make(project: Project) -> Texts:
         if not hardware(project, first=first):
             return {}
-        name = network_suffix(project)
-        put = [
-            text.replace("IN", f"LL_Buffer_addr_start(LL_ATON_Input_Buffers_Info_{name}())")
-            for text in (before, after)
-        ]
         for item, text in own(project, Kind.C_SOURCE):
-            made = around_run(text, *put)
+            name = network_suffix(project, text)
+            address = f"LL_Buffer_addr_start(LL_ATON_Input_Buffers_Info_{name}())"
+            made = around_run(text, *(line.replace("IN", address) for line in (before, after)))
             if made is not None:
                 return {item.path: made}
         return {}
