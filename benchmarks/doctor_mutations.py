@@ -93,8 +93,21 @@ EPOCHS = re.compile(
 )
 
 
+def cached(project: Project) -> bool:
+    """Whether the application, not only a boot stage, switches the CPU's data cache on."""
+    call = re.compile(r"^[ \t]*(?:SCB_EnableDCache|mcu_cache_enable)\s*\(\s*\)\s*;", re.M)
+    boot = re.compile(r"fsbl|boot|loader", re.IGNORECASE)
+    return any(
+        call.search(text)
+        for item, text in own(project, Kind.C_SOURCE)
+        if not boot.search(item.name)
+    )
+
+
 def hardware(project: Project, *, first: bool) -> bool:
     """Whether an end of the network runs in hardware, so that the application owes maintenance."""
+    if not cached(project):
+        return False
     found = networks_of(project)
     soft = any((n.first_software if first else n.last_software) for n in found)
     return bool(found) and not soft
@@ -161,7 +174,9 @@ def stale_output(project: Project) -> Texts:
 
 def empty_helpers(project: Project) -> Texts:
     """The functions that the runtime calls for cache maintenance do nothing."""
-    changed = {}
+    changed: Texts = {}
+    if not cached(project):
+        return changed
     body = re.compile(
         r"(\bmcu_cache_\w*(?:clean|invalidate)\w*\s*\([^;{)]*\)\s*)\{.*?^\}", re.M | re.S
     )

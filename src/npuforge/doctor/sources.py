@@ -38,6 +38,7 @@ VENDOR = re.compile(
 )
 _PORT = re.compile(r"(?:/STM32N6\w*|(?<!/Devices)/(?!STM32)\w+)/mcu_cache\.c$", re.IGNORECASE)
 """The functions that the runtime calls for the CPU's cache: a port, to be checked like own code."""
+_COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*+\*/|//[^\n]*")
 _WORDS_OF_INTEREST = (
     "ll_aton", "ll_buffer", "stai_", "ramcfg", "risaf", "rimc", "risc_", "xspi", "bsec_",
     "otp", "vtor", "ethosu", "pp_params", "postprocess", "xtaskcreate", "tx_thread_create",
@@ -274,16 +275,22 @@ class Sources:
         return None if body is None else (source, body)
 
     def text_mentions(self, pattern: re.Pattern[str]) -> bool:
-        """Whether any file that is not vendor code, parsed or not, contains a match."""
+        """Whether the code of any file that is not the vendor's, parsed or not, has a match."""
 
         def look() -> bool:
             return any(
-                pattern.search(self.project.text(item))
+                pattern.search(self._code(item))
                 for item in self.project.of(Kind.C_SOURCE, Kind.C_HEADER)
                 if not VENDOR.search(item.name)
             )
 
         return self.project.once(("mentions", pattern), look)
+
+    def _code(self, item: Artefact) -> str:
+        """A file without its comments."""
+        return self.project.once(
+            ("without comments", item.path), lambda: _COMMENT.sub(" ", self.project.text(item))
+        )
 
     def defines(self, name: str) -> bool:
         """Whether a source defines a macro, or a build file names it."""
