@@ -43,6 +43,10 @@ def weights_section(network: str) -> str:
     return f".nf_{network}_weights"
 
 
+ANSWERS_SECTION = ".nf_answers"
+"""Section of the known answers; a program that does not ask for them does not hold them."""
+
+
 def place_sections(plans: Sequence[tuple[str, Plan]], target: Target) -> list[LinkSection]:
     """Addresses on a target of all regions and weights of several networks.
 
@@ -100,7 +104,8 @@ def linker_script(sections: Sequence[LinkSection], target: Target, title: str) -
         title: first comment line.
     """
     code, data = program_pools(target)
-    used = dict.fromkeys([code.name, data.name, *(s.pool for s in sections)])
+    constants = target.pools_for(Use.WEIGHTS)[0].name
+    used = dict.fromkeys([code.name, data.name, *(s.pool for s in sections), constants])
     lines = [f"/* {title} */", "ENTRY(Reset_Handler)", "", "MEMORY", "{"]
     for name in used:
         pool = target.pool(name)
@@ -109,9 +114,15 @@ def linker_script(sections: Sequence[LinkSection], target: Target, title: str) -
     lines += ["}", "", "SECTIONS", "{"]
     lines += fixed_sections(sections)
     lines += code_sections(code.name, data.name, data.end)
+    lines += answers_section(constants)
     lines += ["}", ""]
     lines += assertions(sections)
     return "\n".join(lines) + "\n"
+
+
+def answers_section(region: str) -> list[str]:
+    """Output section of the known answers, behind everything else of a memory region."""
+    return [f"    {ANSWERS_SECTION} : {{ *({ANSWERS_SECTION}) }} > {region}"]
 
 
 def fixed_sections(sections: Sequence[LinkSection]) -> list[str]:
