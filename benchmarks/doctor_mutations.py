@@ -359,7 +359,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="folder of project folders")
     parser.add_argument("--json", type=Path, help="file for the results")
-    parser.add_argument("--list", action="store_true", help="also print every mutation missed")
+    parser.add_argument("--list", action="store_true", help="also print every mutation")
     parser.add_argument("--only", help="part of a mutation's name")
     options = parser.parse_args()
     tried: Counter[str] = Counter()
@@ -382,9 +382,10 @@ def main() -> int:
             new = [f for f in diagnose(mutant(project, texts)).findings if f.id in mutation.rules]
             found[mutation.name] += bool(new)
             errors[mutation.name] += any(f.severity is Severity.ERROR for f in new)
-            if not new and options.list:
+            if options.list:
                 files = ", ".join(str(path.relative_to(folder)) for path in list(texts)[:3])
-                print(f"missed\t{folder.name}\t{mutation.name}\t{files}", flush=True)
+                word = f"found {new[0].severity.value}" if new else "missed"
+                print(f"{word}\t{folder.name}\t{mutation.name}\t{files}", flush=True)
     rows = [
         (m.name, " ".join(m.rules), tried[m.name], found[m.name], errors[m.name])
         for m in MUTATIONS
