@@ -93,8 +93,21 @@ EPOCHS = re.compile(
 )
 
 
+def cached(project: Project) -> bool:
+    """Whether the application, not only a boot stage, switches the CPU's data cache on."""
+    call = re.compile(r"^[ \t]*(?:SCB_EnableDCache|mcu_cache_enable)\s*\(\s*\)\s*;", re.M)
+    boot = re.compile(r"fsbl|boot|loader", re.IGNORECASE)
+    return any(
+        call.search(text)
+        for item, text in own(project, Kind.C_SOURCE)
+        if not boot.search(item.name)
+    )
+
+
 def hardware(project: Project, *, first: bool) -> bool:
     """Whether an end of the network runs in hardware, so that the application owes maintenance."""
+    if not cached(project):
+        return False
     found = networks_of(project)
     soft = any((n.first_software if first else n.last_software) for n in found)
     return bool(found) and not soft
@@ -115,9 +128,12 @@ def around_run(text: str, before: str = "", after: str = "") -> str | None:
     )
 
 
-def network_suffix(project: Project) -> str:
-    found = networks_of(project)
-    return found[0].name if found else "Default"
+def network_suffix(project: Project, text: str) -> str:
+    """Name of the network that a file runs, in the runtime's function names."""
+    names = [facts.name for facts in networks_of(project)]
+    run = RUN.search(text) or EPOCHS.search(text)
+    near = text[run.start() : run.end() + 200] if run else ""
+    return next((name for name in names if name in near), names[0])
 
 
 def near_run(before: str = "", after: str = "", *, first: bool) -> Callable[[Project], Texts]:
@@ -126,13 +142,10 @@ def near_run(before: str = "", after: str = "", *, first: bool) -> Callable[[Pro
     def make(project: Project) -> Texts:
         if not hardware(project, first=first):
             return {}
-        name = network_suffix(project)
-        put = [
-            text.replace("IN", f"LL_Buffer_addr_start(LL_ATON_Input_Buffers_Info_{name}())")
-            for text in (before, after)
-        ]
         for item, text in own(project, Kind.C_SOURCE):
-            made = around_run(text, *put)
+            name = network_suffix(project, text)
+            address = f"LL_Buffer_addr_start(LL_ATON_Input_Buffers_Info_{name}())"
+            made = around_run(text, *(line.replace("IN", address) for line in (before, after)))
             if made is not None:
                 return {item.path: made}
         return {}
@@ -161,7 +174,9 @@ def stale_output(project: Project) -> Texts:
 
 def empty_helpers(project: Project) -> Texts:
     """The functions that the runtime calls for cache maintenance do nothing."""
-    changed = {}
+    changed: Texts = {}
+    if not cached(project):
+        return changed
     body = re.compile(
         r"(\bmcu_cache_\w*(?:clean|invalidate)\w*\s*\([^;{)]*\)\s*)\{.*?^\}", re.M | re.S
     )
@@ -344,7 +359,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="folder of project folders")
     parser.add_argument("--json", type=Path, help="file for the results")
-    parser.add_argument("--list", action="store_true", help="also print every mutation missed")
+    parser.add_argument("--list", action="store_true", help="also print every mutation")
     parser.add_argument("--only", help="part of a mutation's name")
     options = parser.parse_args()
     tried: Counter[str] = Counter()
@@ -367,9 +382,10 @@ def main() -> int:
             new = [f for f in diagnose(mutant(project, texts)).findings if f.id in mutation.rules]
             found[mutation.name] += bool(new)
             errors[mutation.name] += any(f.severity is Severity.ERROR for f in new)
-            if not new and options.list:
+            if options.list:
                 files = ", ".join(str(path.relative_to(folder)) for path in list(texts)[:3])
-                print(f"missed\t{folder.name}\t{mutation.name}\t{files}", flush=True)
+                word = f"found {new[0].severity.value}" if new else "missed"
+                print(f"{word}\t{folder.name}\t{mutation.name}\t{files}", flush=True)
     rows = [
         (m.name, " ".join(m.rules), tried[m.name], found[m.name], errors[m.name])
         for m in MUTATIONS

@@ -192,3 +192,89 @@ def test_a_list_of_addresses_on_the_stack(tmp_path: Path) -> None:
     assert not [f for f in diagnose(collect([tmp_path])).findings if f.id == "K09-stack-buffer"]
     (tmp_path / "main.c").write_text(bind % ("uint8_t", "9216", "list[0] = frame[0];"))
     assert [f for f in diagnose(collect([tmp_path])).findings if f.id == "K09-stack-buffer"]
+
+
+THREADS = """
+static void thread(unsigned long nothing)
+{
+  SCB_CleanDCache_by_Addr(input, 64);
+  LL_ATON_RT_Main(&NN_Instance_Default);
+}
+
+void tx_application_define(void *memory)
+{
+  tx_thread_create(&worker, "nn", thread, 0, stack, 4096, 1, 1, 0, 1);
+}
+
+int main(void)
+{
+  SCB_EnableDCache();
+  tx_kernel_enter();
+}
+"""
+
+
+def test_threadx_starts_its_application(tmp_path: Path) -> None:
+    (tmp_path / "main.c").write_text(f'#include "ll_aton_runtime.h"\n{THREADS}')
+    found = {f.id: f for f in diagnose(collect([tmp_path])).findings}
+    assert found["K03-npu-clock"].evidence[0].line == 6
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["LL_Buffer_addr_start(LL_ATON_Input_Buffers_Info_Default())", "LL_Buffer_addr_start(&in[0])"],
+)
+def test_addresses_in_arguments(address: str, tmp_path: Path) -> None:
+    write = f"    memset((void *){address}, 0, 64);\n    infer();\n"
+    info = (
+        "  const LL_Buffer_InfoTypeDef *in = LL_ATON_Input_Buffers_Info_Default();\n  while (1) {"
+    )
+    found = build(tmp_path, ("main.c", "    infer();\n", write), ("main.c", "  while (1) {", info))
+    assert found["K07-input-not-cleaned"] is Severity.ERROR
+
+
+def test_a_start_value_is_no_look_at_the_end(tmp_path: Path) -> None:
+    once = (
+        '#include "ll_aton_runtime.h"\nvoid run(void) {\n'
+        "  LL_ATON_RT_RetValues_t state = LL_ATON_RT_DONE;\n"
+        "  state = LL_ATON_RT_RunEpochBlock(&net);\n"
+    )
+    (tmp_path / "a.c").write_text(once + "}\n")
+    assert "K11-single-epoch" in {f.id for f in diagnose(collect([tmp_path])).findings}
+    (tmp_path / "a.c").write_text(once + "  if (state == LL_ATON_RT_DONE) { ready = 1; }\n}\n")
+    assert "K11-single-epoch" not in {f.id for f in diagnose(collect([tmp_path])).findings}
+
+
+def test_comments_are_no_code(tmp_path: Path) -> None:
+    power = (
+        "main.c",
+        "  ramcfg.Instance = RAMCFG_SRAM5_AXI;\n",
+        "  /* RAMCFG_SRAM5_AXI later */\n",
+    )
+    assert "K03-bank-power" in build(tmp_path, power)
+
+
+@pytest.mark.parametrize(
+    ("device", "wrong"), [("STM32N6XX", True), ("SR6P3E", False), ("STM32H7xx", False)]
+)
+def test_ports_of_the_cache_functions(device: str, wrong: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "Middlewares/ST/AI/Npu/Devices" / device
+    folder.mkdir(parents=True)
+    port = "int mcu_cache_clean_range(uint32_t a, uint32_t b) { (void)a; (void)b; return 0; }\n"
+    (folder / "mcu_cache.c").write_text(port)
+    assert ("K08-no-effect" in build(tmp_path)) == wrong
+
+
+def test_an_end_after_a_size_in_brackets(tmp_path: Path) -> None:
+    call = "SCB_CleanDCache_by_Addr(camera, (uint32_t)camera + sizeof(camera));\n    infer();\n"
+    assert "K08-end-for-size" in build(tmp_path, ("main.c", "    infer();\n", call))
+    good = "SCB_CleanDCache_by_Addr(camera, sizeof(camera) + 32);\n    infer();\n"
+    assert "K08-end-for-size" not in build(tmp_path, ("main.c", "    infer();\n", good))
+
+
+@pytest.mark.parametrize("tool", ["STM32_SigningTool_CLI", "${SIGNING_TOOL}", "$(SIGNER_CLI)"])
+def test_signing_by_a_variable(tool: str, tmp_path: Path) -> None:
+    (tmp_path / "sign.cmake").write_text(
+        f"COMMAND {tool} -bin a.bin -nk -t fsbl -o b.bin -hv 2.3\n"
+    )
+    assert "K15-no-align" in {f.id for f in diagnose(collect([tmp_path])).findings}

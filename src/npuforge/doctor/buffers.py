@@ -52,6 +52,8 @@ class Roles:
 
     def of(self, text: str) -> str:
         """``input``, ``output``, the name of another variable, or ""."""
+        if re.search(r"LL_Buffer_addr_start\s*\(.*\)", text):
+            return self.meaning(text)
         name = base_of(text)
         for _ in range(8):
             following = self.roles.get(name)
@@ -72,11 +74,10 @@ class Roles:
 
     def meaning(self, value: str) -> str:
         """Role, or variable, that a value stands for; "" when it is neither."""
-        if re.search(r"[Ii]nput_[Bb]uffers_[Ii]nfo\w*\s*\(|Get_User_Input_Buffer", value):
-            return "input info" if "nfo" in value else IN
-        if re.search(r"[Oo]utput_[Bb]uffers_[Ii]nfo\w*\s*\(|Get_User_Output_Buffer", value):
-            return "output info" if "nfo" in value else OUT
         match = re.search(r"LL_Buffer_addr_(?:start|end)\s*\((.*)\)", value)
+        for word, role in (("nput", IN), ("utput", OUT)):
+            if re.search(rf"\w{word}_[Bb]uffers_[Ii]nfo\w*\s*\(|Get_User_\w{word}_Buffer", value):
+                return f"{role} info" if "nfo" in value and not match else role
         if match or "addr_base" in value or "offset_start" in value:
             info = self.of(match[1] if match else value.split("(")[-1])
             info = info if info.endswith("info") else self._info(value)

@@ -164,8 +164,9 @@ def _arguments(project: Project) -> Iterator[Finding]:
                 yield SIZE_FOR_END.at(place)
         elif re.fullmatch(r"SCB_\w+DCache_by_Addr", event.name):
             first = base_of(event.args[0])
-            ends = re.search(rf"\b{re.escape(first)}\b[^-]*\+", second) if first else None
-            if (ends and "-" not in second and "sizeof" not in second) or re.fullmatch(
+            bare = re.sub(r"\bsizeof\s*(?:\([^()]*\)|\w+)", "sizeof", second)
+            ends = re.search(rf"\b{re.escape(first)}\b[^-]*\+", bare) if first else None
+            if (ends and "-" not in bare) or re.fullmatch(
                 r"(?:\(\w+\s*\*?\)\s*)?\w*(?:end|END)_?(?:addr(?:ess)?)?", second
             ):
                 yield END_FOR_SIZE.at(place)

@@ -478,13 +478,18 @@ def _signing(project: Project) -> Iterator[Finding]:
             )  # fmt: skip
     for item in project.of(Kind.BUILD, Kind.SCRIPT):
         text = project.text(item)
-        at = text.find("SigningTool_CLI")
-        while at >= 0:
-            start, end = text.rfind("\n", 0, at) + 1, _command_end(text, at)
+        end = 0
+        for match in _SIGNS.finditer(text):
+            if match.start() < end:
+                continue
+            start, end = text.rfind("\n", 0, match.start()) + 1, _command_end(text, match.start())
             words = text[start:end]
             if re.search(r"-bin\b|\s-t\s", words) and not re.search(r"-align\b|--align", words):
-                yield NO_ALIGN.at(item.at(line_of(text, at), words))
-            at = text.find("SigningTool_CLI", end)
+                yield NO_ALIGN.at(item.at(line_of(text, match.start()), words))
+
+
+_SIGNS = re.compile(r"SigningTool_CLI|SIGN\w*(?:TOOL|CLI|EXE)\w*")
+"""The signing tool, by its name or as a variable of a build file."""
 
 
 def _command_end(text: str, at: int) -> int:

@@ -57,7 +57,10 @@ MANY = 3
 def of_family(script: LinkerScript) -> bool:
     """Whether a script places something in memory that an STM32N6 has."""
     starts = [region.origin for region in script.regions.values() if region.origin is not None]
-    return any(bank_of(start) is not None and secure(start) >> 24 == 0x34 for start in starts)
+    return any(
+        start >> 24 == 0x34 or (bank_of(start) is not None and secure(start) >> 24 == 0x34)
+        for start in starts
+    )
 
 
 _CHIP = re.compile(r"stm32(?:[fghlu]\d|w[bl]|c0|mp|n(?!6))\w*", re.IGNORECASE)

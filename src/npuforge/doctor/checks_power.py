@@ -253,7 +253,7 @@ def _isolation(project: Project) -> Iterator[Finding]:
         slave = _rif(
             program, "HAL_RIF_RISC_SetSlaveSecureAttributes", r"\bRIF_RISC_PERIPH_INDEX_NPU\b"
         )
-        risc = re.compile(r"RIF_RISC_PERIPH_INDEX_NPU|RISC_SECCFGR|SEC_?CFGR")
+        risc = re.compile(r"RIF_RISC_PERIPH_INDEX_NPU|RISC_SEC\w*CFGR|RIFSC\s*->\s*RISC")
         if master is not None and slave is None and not sources.text_mentions(risc):
             yield RISC.at(master.at())
         start = next(program.calls(names.NETWORK_INIT), run)

@@ -44,7 +44,8 @@ def _done_known(step: Step, sources: Sources) -> bool:
     if step.event.target == "return":
         return True
     body = sources.body(step.source, step.function)
-    if re.search(r"\bLL_ATON_RT_DONE\b|\b(?:STAI_)?\w*DONE\b", body):
+    # a start value is no look at it
+    if re.search(r"\b\w*DONE\b", re.sub(r"(?<![=!<>])=\s*\w*DONE\b", "", body)):
         return True
     target = step.event.target
     return bool(target) and re.search(rf"\breturn\b[^;]*\b{re.escape(target)}\b", body) is not None

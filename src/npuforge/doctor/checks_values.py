@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 from npuforge.artefacts.c_source import constant
@@ -45,17 +45,20 @@ def _versions(project: Project) -> Iterator[Finding]:
     if not headers:
         return
     for facts in networks:
-        if not facts.version or any(
-            version[: len(facts.version)] == facts.version for version in headers
-        ):
+        if not facts.version or _fits(facts.version, headers):
             continue
-        if any(other.version != facts.version for other in networks):
+        fits = [other for other in networks if _fits(other.version, headers)]
+        if fits:
             continue  # several boards or products: cannot say which library belongs to which
         version, where = next(iter(headers.items()))
         yield GUARD.at(
             facts.artefact.at(facts.version_line, "#if LL_ATON_VERSION_MAJOR != …"), where,
             wanted=dotted(facts.version), found=dotted(version),
         )  # fmt: skip
+
+
+def _fits(version: tuple[int, ...], headers: Iterable[tuple[int, ...]]) -> bool:
+    return any(header[: len(version)] == version for header in headers)
 
 
 _PARTS = ("MAJOR", "MINOR", "MICRO", "DEV")

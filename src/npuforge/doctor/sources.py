@@ -36,6 +36,9 @@ VENDOR = re.compile(
     r"(?:stai|ll_aton|ll_sw)_\w+\.[ch])(?:/|$)",
     re.IGNORECASE,
 )
+_PORT = re.compile(r"(?:/STM32N6\w*|(?<!/Devices)/(?!STM32)\w+)/mcu_cache\.c$", re.IGNORECASE)
+"""The functions that the runtime calls for the CPU's cache: a port, to be checked like own code."""
+_COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*+\*/|//[^\n]*")
 _WORDS_OF_INTEREST = (
     "ll_aton", "ll_buffer", "stai_", "ramcfg", "risaf", "rimc", "risc_", "xspi", "bsec_",
     "otp", "vtor", "ethosu", "pp_params", "postprocess", "xtaskcreate", "tx_thread_create",
@@ -159,7 +162,7 @@ class Sources:
         self.files: list[Source] = []
         budget = MAX_PARSED
         for item in project.of(Kind.C_SOURCE, Kind.C_HEADER):
-            if VENDOR.search(item.name):
+            if VENDOR.search(item.name) and not _PORT.search(item.name):
                 continue
             if item.size > MAX_FILE or item.size > budget:
                 continue
@@ -272,16 +275,22 @@ class Sources:
         return None if body is None else (source, body)
 
     def text_mentions(self, pattern: re.Pattern[str]) -> bool:
-        """Whether any file that is not vendor code, parsed or not, contains a match."""
+        """Whether the code of any file that is not the vendor's, parsed or not, has a match."""
 
         def look() -> bool:
             return any(
-                pattern.search(self.project.text(item))
+                pattern.search(self._code(item))
                 for item in self.project.of(Kind.C_SOURCE, Kind.C_HEADER)
                 if not VENDOR.search(item.name)
             )
 
         return self.project.once(("mentions", pattern), look)
+
+    def _code(self, item: Artefact) -> str:
+        """A file without its comments."""
+        return self.project.once(
+            ("without comments", item.path), lambda: _COMMENT.sub(" ", self.project.text(item))
+        )
 
     def defines(self, name: str) -> bool:
         """Whether a source defines a macro, or a build file names it."""
@@ -410,6 +419,9 @@ class _Tracer:
             if event.name in _TASK_CREATORS:
                 self._task(source, event)
                 continue
+            if event.name == "tx_kernel_enter":
+                self._start("tx_application_define", source)
+                continue
             found = self.sources.resolve(event.name, source) or self.sources.macro_body(
                 event.name, source
             )
@@ -427,9 +439,13 @@ class _Tracer:
         place = _TASK_CREATORS[event.name]
         if place < len(event.args):
             for word in _words(event.args[place]):
-                found = self.sources.resolve(word, source)
-                if found is not None and found not in self.tasks and len(self.tasks) < 12:
-                    self.tasks.append(found)
+                self._start(word, source)
+
+    def _start(self, name: str, near: Source) -> None:
+        """A function that a kernel calls runs after what is there so far."""
+        found = self.sources.resolve(name, near)
+        if found is not None and found not in self.tasks and len(self.tasks) < 12:
+            self.tasks.append(found)
 
 
 def _grouped(value: str) -> str:
