@@ -75,7 +75,8 @@ def epoch_buffers(
     sizes = _Sizes(graph, made)
     found = []
     for name in dict.fromkeys((*graph.inputs, *made)):
-        first, op = made.get(name, (0, None))
+        entry = made.get(name)
+        first, op = entry if entry is not None else (0, None)
         end = len(epochs) if name in graph.outputs else last.get(name, -1)
         if end < 0 or (op is not None and end <= first):
             continue
