@@ -75,16 +75,15 @@ def epoch_buffers(
     sizes = _Sizes(graph, made)
     found = []
     for name in dict.fromkeys((*graph.inputs, *made)):
-        entry = made.get(name)
-        first, op = entry if entry is not None else (0, None)
+        first, maker = made.get(name, (0, None))
         end = len(epochs) if name in graph.outputs else last.get(name, -1)
-        if end < 0 or (op is not None and end <= first):
+        if end < 0 or (maker is not None and end <= first):
             continue
         holds = Holds.TENSOR
-        if name not in graph.tensors and op is not None:
-            holds = Holds.PARTIAL if op.part in PARTIALS else Holds.TENSOR
-        if op is not None and op.part in COPIES:
+        if maker is not None and maker.part in COPIES:
             holds = Holds.COPY
+        elif maker is not None and name not in graph.tensors and maker.part in PARTIALS:
+            holds = Holds.PARTIAL
         nbytes = sizes.nbytes(name)
         if integer_io and name in (*graph.inputs, *graph.outputs):
             nbytes = math.prod(graph.tensor(name).shape)
