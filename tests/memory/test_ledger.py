@@ -19,7 +19,7 @@ from npuforge.errors import NpuforgeError, PlanError
 from npuforge.memory.ledger import UNEXPLAINED, Column, linked_ledger
 from npuforge.memory.linker import linker_script
 from npuforge.memory.system import Account
-from npuforge.targets import load_target
+from npuforge.targets import Use, load_target
 
 
 def printed_sizes(elf: Path) -> tuple[int, int, int]:
@@ -207,3 +207,20 @@ def test_lines_that_share_a_byte_are_refused() -> None:
     with pytest.raises(PlanError) as caught:
         linked_ledger(image, (), load_target("mps3-an547"))
     assert caught.value.code == "SYS-012"
+
+
+@needs_compiler
+def test_known_answers_may_be_larger_than_the_code_memory(tmp_path: Path) -> None:
+    """They are linked behind the weights, not among the constants of the program."""
+    answer = (
+        '__attribute__((section(".rodata.nf_answer"), used)) const unsigned char answer[700000]'
+        " = {1};\n"
+    )
+    elf = link(tmp_path, {"a.c": SOURCE, "b.c": answer})
+    check(elf)
+    machine = load_target("mps3-an547")
+    section = next(s for s in read_elf(elf.read_bytes()).sections if s.name == ".nf_answers")
+    pool = machine.pool_at(section.address)
+    assert pool is not None
+    assert (pool.use, section.size) == (Use.WEIGHTS, 700000)
+    assert machine.pool("ITCM").size < section.size

@@ -33,6 +33,10 @@ class LinkSection:
     load: bool
 
 
+ANSWERS = ".rodata.nf_answer"
+"""Input section of known answers: inputs and outputs of a network, often larger than its code."""
+
+
 def region_section(network: str, index: int) -> str:
     """Section name of activation region `index` of a network."""
     return f".nf_{network}_region_{index}"
@@ -92,7 +96,8 @@ def program_pools(target: Target) -> tuple[Pool, Pool]:
 def linker_script(sections: Sequence[LinkSection], target: Target, title: str) -> str:
     """The linker script of a bare-metal image.
 
-    Code and constants go to the first system pool, data and stack to the second (or the same).
+    Code and constants go to the first system pool, data and stack to the second (or the same), known
+    answers behind the weights.
 
     Args:
         sections: from `place_sections`.
@@ -100,7 +105,8 @@ def linker_script(sections: Sequence[LinkSection], target: Target, title: str) -
         title: first comment line.
     """
     code, data = program_pools(target)
-    used = dict.fromkeys([code.name, data.name, *(s.pool for s in sections)])
+    behind = [pool.name for pool in target.pools_for(Use.WEIGHTS)[:1]]
+    used = dict.fromkeys([code.name, data.name, *(s.pool for s in sections), *behind])
     lines = [f"/* {title} */", "ENTRY(Reset_Handler)", "", "MEMORY", "{"]
     for name in used:
         pool = target.pool(name)
@@ -108,6 +114,8 @@ def linker_script(sections: Sequence[LinkSection], target: Target, title: str) -
         lines.append(f"    {name} ({access}) : ORIGIN = {pool.base:#010x}, LENGTH = {pool.size:#x}")
     lines += ["}", "", "SECTIONS", "{"]
     lines += fixed_sections(sections)
+    # before the constants of the program, which would take them along
+    lines += [f"    .nf_answers : {{ . = ALIGN(8); *({ANSWERS}) }} > {pool}" for pool in behind]
     lines += code_sections(code.name, data.name, data.end)
     lines += ["}", ""]
     lines += assertions(sections)
