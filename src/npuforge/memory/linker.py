@@ -96,8 +96,8 @@ def program_pools(target: Target) -> tuple[Pool, Pool]:
 def linker_script(sections: Sequence[LinkSection], target: Target, title: str) -> str:
     """The linker script of a bare-metal image.
 
-    Code and constants go to the first system pool, data and stack to the second (or the same), known
-    answers behind the weights.
+    Code and constants go to the first system pool, data and stack to the second (or the same), and
+    known answers behind the weights.
 
     Args:
         sections: from `place_sections`.
