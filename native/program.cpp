@@ -89,9 +89,7 @@ void Program::share_scratch()
         most = std::max(most, parts.size());
     const std::size_t each = (bytes + kAlignment - 1) / kAlignment * kAlignment;
     scratch_.resize(each * most);
-    const auto at = [&](std::size_t i) {
-        return reinterpret_cast<std::int16_t *>(scratch_.data() + i * each);
-    };
+    const auto at = [&](std::size_t i) { return scratch_.data() + i * each; };
     for (const auto &packed : packed_)
         packed->use_scratch(at(0));
     for (const auto &parts : parts_)

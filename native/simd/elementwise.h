@@ -1,4 +1,4 @@
-/* Elementwise kernels, means and pools of one instruction set; see kernels.h for the words. */
+/* Elementwise kernels, tables, means and pools of one instruction set; see kernels.h for the words. */
 
 /* Walk the rows of y: `body` sees the row's pa, pb and py. */
 #define FOR_ROWS(v, q, ...)                                                                        \
@@ -75,6 +75,21 @@ static void mul(const nf_view *v, const void *params)
 {
     const nf_prepared_binary *q = params;
     FOR_ROWS(v, q, mul_row(q, pa, pb, py);)
+}
+
+static void lut(const nf_view *v, const void *params)
+{
+    const nf_params_lut_8 *p = params;
+    const uint8_t *x = v[0].data, *table = v[1].data;
+    uint8_t *y = v[2].data;
+    const lookup all = spread_table(table);
+    for (int32_t row = 0; row < p->rows; ++row, x += p->x_row, y += p->y_row) {
+        int32_t i = 0;
+        for (; i + 4 * LANES <= p->count; i += 4 * LANES)
+            v_store(y + i, v_lookup(v_load(x + i), &all));
+        for (; i < p->count; ++i)
+            y[i] = table[x[i]];
+    }
 }
 
 /* x [outer, reduced, inner]: 16 columns at a time, two rows as pairs times one. */

@@ -33,8 +33,8 @@ constexpr Family kFamilies[] = {
     {"transpose_conv2d_s8_f32scale", Form::transposed, Scale::f32},
 };
 
-// Elements a band may hold beside weights in the second-level cache.
-constexpr std::int64_t kBandElements = 48 * 1024;
+// What a band may hold beside weights in the second-level cache.
+constexpr std::int64_t kBandBytes = 96 * 1024;
 
 bool dense(const nf_view &v, std::int64_t elements)
 {
@@ -55,19 +55,18 @@ bool int8_range(std::int32_t offset, std::int32_t low, std::int32_t high)
 // Where each output channel stands in the arrays of a kernel: nf_simd_variant.order by block.
 class Lanes {
 public:
-    Lanes(const nf_simd_variant &variant, std::int64_t outputs, bool half_tail)
-        : block_(2 * variant.lanes), outputs_(outputs),
-          blocks_((outputs + block_ - 1) / block_), inverse_(static_cast<std::size_t>(block_)),
-          natural_from_(half_tail && outputs - (blocks_ - 1) * block_ <= variant.lanes
-                            ? (blocks_ - 1) * block_
-                            : outputs)
+    // `each` channels, `joined` times one after another.
+    Lanes(const nf_simd_variant &variant, std::int64_t each, std::int64_t joined, bool half_tail)
+        : Lanes(variant, each * joined, half_tail)
     {
-        for (std::int64_t lane = 0; lane < block_; ++lane)
-            inverse_[static_cast<std::size_t>(variant.order[lane])] = lane;
+        each_ = each;
     }
 
     std::int64_t block() const { return block_; }
+    std::int64_t outputs() const { return outputs_; }
     std::int64_t padded() const { return blocks_ * block_; }
+    // Which of the channels it is.
+    std::int64_t channel(std::int64_t o) const { return o % each_; }
     // Channels of the block that holds o, and the place of o in it.
     std::int64_t width(std::int64_t o) const { return o < natural_from_ ? block_ : block_ / 2; }
     std::int64_t lane(std::int64_t o) const
@@ -82,12 +81,23 @@ public:
         const T *data = reinterpret_cast<const T *>(v.data);
         std::vector<T> out(static_cast<std::size_t>(padded() + block_), rest);
         for (std::int64_t o = 0; o < outputs_; ++o)
-            out[static_cast<std::size_t>(at(o))] = data[o];
+            out[static_cast<std::size_t>(at(o))] = data[channel(o)];
         return out;
     }
 
 private:
-    std::int64_t block_, outputs_, blocks_;
+    Lanes(const nf_simd_variant &variant, std::int64_t outputs, bool half_tail)
+        : block_(2 * variant.lanes), outputs_(outputs),
+          blocks_((outputs + block_ - 1) / block_), inverse_(static_cast<std::size_t>(block_)),
+          natural_from_(half_tail && outputs - (blocks_ - 1) * block_ <= variant.lanes
+                            ? (blocks_ - 1) * block_
+                            : outputs)
+    {
+        for (std::int64_t lane = 0; lane < block_; ++lane)
+            inverse_[static_cast<std::size_t>(variant.order[lane])] = lane;
+    }
+
+    std::int64_t block_, outputs_, blocks_, each_ = 0;
     std::vector<std::int64_t> inverse_;
     std::int64_t natural_from_;
 };
@@ -97,9 +107,19 @@ struct Weights {
     const std::int8_t *data;
     std::int64_t output, row, column, depth; // distances
     std::int64_t rows, columns, depths;      // counts; depthwise: depth 1
-    std::int16_t at(std::int64_t o, std::int64_t ky, std::int64_t kx, std::int64_t i) const
+    std::int8_t at(std::int64_t o, std::int64_t ky, std::int64_t kx, std::int64_t i) const
     {
         return data[o * output + ky * row + kx * column + i * depth];
+    }
+    // Of f(weight), over the weights of an output channel.
+    template <class F> std::int64_t sum(std::int64_t o, F f) const
+    {
+        std::int64_t sum = 0;
+        for (std::int64_t ky = 0; ky < rows; ++ky)
+            for (std::int64_t kx = 0; kx < columns; ++kx)
+                for (std::int64_t i = 0; i < depths; ++i)
+                    sum += f(at(o, ky, kx, i));
+        return sum;
     }
 };
 
@@ -109,20 +129,15 @@ std::int64_t reach(const Weights &w, std::int64_t outputs, const std::int32_t *b
 {
     const std::int64_t x = std::max(std::abs(in_offset + INT8_MIN), std::abs(in_offset + INT8_MAX));
     std::int64_t most = 0;
-    for (std::int64_t o = 0; o < outputs; ++o) {
-        std::int64_t sum = 0;
-        for (std::int64_t ky = 0; ky < w.rows; ++ky)
-            for (std::int64_t kx = 0; kx < w.columns; ++kx)
-                for (std::int64_t i = 0; i < w.depths; ++i)
-                    sum += std::abs(w.at(o, ky, kx, i));
-        most = std::max(most, sum * x + std::abs(static_cast<std::int64_t>(bias[o])));
-    }
+    for (std::int64_t o = 0; o < outputs; ++o)
+        most = std::max(most, w.sum(o, [](int v) { return std::abs(v); }) * x +
+                                  std::abs(static_cast<std::int64_t>(bias[o])));
     return most;
 }
 
 // Multipliers and shifts as the kernel wants them; false when they leave the arithmetic it knows.
 bool pack_rescale(Packed &made, Scale scale, const nf_view *views, const Lanes &lanes,
-                  std::int64_t outputs, std::int64_t most)
+                  std::int64_t most, bool of_bytes)
 {
     nf_prepared &q = made.prepared;
     made.bias = lanes.spread<std::int32_t>(views[2]);
@@ -139,7 +154,7 @@ bool pack_rescale(Packed &made, Scale scale, const nf_view *views, const Lanes &
     made.multiplier = lanes.spread<std::int32_t>(views[3]);
     made.shift = lanes.spread<std::int32_t>(views[4]);
     bool right = most < (std::int64_t(1) << 30);
-    for (std::int64_t o = 0; o < outputs; ++o) {
+    for (std::int64_t o = 0; o < lanes.outputs(); ++o) {
         const auto at = static_cast<std::size_t>(lanes.at(o));
         if (made.multiplier[at] < 0 || made.shift[at] < -31 || made.shift[at] > 31)
             return false;
@@ -154,20 +169,20 @@ bool pack_rescale(Packed &made, Scale scale, const nf_view *views, const Lanes &
     for (std::size_t i = 0; i < made.shift.size(); ++i) {
         made.shift[i] = made.shift[i] < 0 ? -made.shift[i] : 1;
         made.round[i] = std::int32_t(1) << (made.shift[i] - 1);
-        made.bias[i] *= 2;
+        made.bias[i] *= of_bytes ? 1 : 2;
     }
     return true;
 }
 
 // [block][run][step][channel][group]; see nf_simd_variant.
-void pack_products(Packed &made, const Weights &w, const Lanes &lanes, std::int64_t outputs,
-                   std::int64_t group, bool one_run_a_row)
+template <class T>
+void pack_products(std::vector<T> &packed, const nf_prepared &q, const Weights &w,
+                   const Lanes &lanes, std::int64_t factor, bool one_run_a_row)
 {
-    const nf_prepared &q = made.prepared;
-    const std::int64_t block = lanes.block(), factor = q.rescale == NF_SIMD_FIXED_RIGHT ? 2 : 1;
+    const std::int64_t block = lanes.block(), group = 4 / sizeof(T);
     const std::int64_t steps = static_cast<std::int64_t>(q.run_count) * q.run_steps;
-    made.weights.assign(static_cast<std::size_t>(lanes.padded() * steps * group), 0);
-    for (std::int64_t o = 0; o < outputs; ++o) {
+    packed.assign(static_cast<std::size_t>(lanes.padded() * steps * group), 0);
+    for (std::int64_t o = 0; o < lanes.outputs(); ++o) {
         const std::int64_t start = o / block * block * steps * group;
         for (std::int64_t ky = 0; ky < w.rows; ++ky)
             for (std::int64_t kx = 0; kx < w.columns; ++kx)
@@ -177,25 +192,53 @@ void pack_products(Packed &made, const Weights &w, const Lanes &lanes, std::int6
                     const std::int64_t step = run * q.run_steps + k / group;
                     const std::int64_t at =
                         start + (step * lanes.width(o) + lanes.lane(o)) * group + k % group;
-                    made.weights[static_cast<std::size_t>(at)] =
-                        static_cast<std::int16_t>(factor * w.at(o, ky, kx, i));
+                    packed[static_cast<std::size_t>(at)] =
+                        static_cast<T>(factor * w.at(o, ky, kx, i));
                 }
     }
 }
 
+// Products of bytes take x + 128 in the place of x + in_offset, modulo 2^32.
+void take_back(Packed &made, const Weights &w, const Lanes &lanes)
+{
+    for (std::int64_t o = 0; o < lanes.outputs(); ++o) {
+        std::int32_t &bias = made.bias[static_cast<std::size_t>(lanes.at(o))];
+        const std::int64_t extra =
+            (made.prepared.window.in_offset - 128) * w.sum(o, [](int v) { return v; });
+        bias = static_cast<std::int32_t>(static_cast<std::uint32_t>(bias + extra));
+    }
+}
+
 // [block][pair of taps][channel][2]
-void pack_channels(Packed &made, const Weights &w, const Lanes &lanes, std::int64_t outputs)
+void pack_channels(Packed &made, const Weights &w, const Lanes &lanes)
 {
     const nf_prepared &q = made.prepared;
     const std::int64_t block = lanes.block(), factor = q.rescale == NF_SIMD_FIXED_RIGHT ? 2 : 1;
-    made.weights.assign(static_cast<std::size_t>(lanes.padded() * q.run_count), 0);
-    for (std::int64_t o = 0; o < outputs; ++o)
+    made.words.assign(static_cast<std::size_t>(lanes.padded() * q.run_count), 0);
+    for (std::int64_t o = 0; o < lanes.outputs(); ++o)
         for (std::int64_t tap = 0; tap < w.rows * w.columns; ++tap) {
             const std::int64_t at = o / block * block * q.run_count +
                                     (tap / 2 * block + lanes.lane(o)) * 2 + tap % 2;
-            made.weights[static_cast<std::size_t>(at)] = static_cast<std::int16_t>(
-                factor * w.at(o, tap / w.columns, tap % w.columns, 0));
+            made.words[static_cast<std::size_t>(at)] = static_cast<std::int16_t>(
+                factor * w.at(lanes.channel(o), tap / w.columns, tap % w.columns, 0));
         }
+}
+
+// Neighbours in a row whose channels together leave the fewest places of a block empty. Their inputs
+// and outputs have to lie side by side.
+std::int32_t joined(const nf_prepared &q, std::int32_t block)
+{
+    if (q.window.stride_w != 1 || (q.y.sw != q.y.c && q.y.w > 1))
+        return 1;
+    auto share = [&](std::int32_t pixels) {
+        const std::int64_t channels = std::int64_t(pixels) * q.y.c;
+        return double(channels) / double((channels + block - 1) / block * block);
+    };
+    std::int32_t best = 1;
+    for (const std::int32_t pixels : {2, 4, 8, 16})
+        if (pixels <= q.columns && share(pixels) > share(best))
+            best = pixels;
+    return best;
 }
 
 // The block of outputs made from one band, the band's layout and the runs in it.
@@ -205,6 +248,7 @@ void lay_out(Packed &made, const nf_simd_variant &variant, Form form)
     const nf_params_conv2d_s8 &p = q.window;
     const std::int32_t depth = q.x.c * q.repeat;
     const std::int32_t height = q.y.y1 - q.y.y0, width = q.y.x1 - q.y.x0;
+    const std::int32_t group = form == Form::depthwise ? 2 : variant.group, size = 4 / group;
     q.columns = std::max(std::min(width, NF_SIMD_PIXELS), 1);
     // rows between those that a strided window reads would be converted for nothing
     const bool gaps = p.stride_h > (p.kernel_h - 1) * p.dilation_h + 1;
@@ -212,16 +256,16 @@ void lay_out(Packed &made, const nf_simd_variant &variant, Form form)
     auto pitch = [&] {
         return nf_simd_span(q.columns, p.stride_w, p.kernel_w, p.dilation_w) * depth;
     };
-    auto elements = [&] {
-        return std::int64_t(nf_simd_span(q.rows, p.stride_h, p.kernel_h, p.dilation_h)) * pitch();
+    auto bytes = [&] {
+        return std::int64_t(nf_simd_span(q.rows, p.stride_h, p.kernel_h, p.dilation_h)) * pitch() *
+               size;
     };
-    while (q.rows > 1 && elements() > kBandElements)
+    while (q.rows > 1 && bytes() > kBandBytes)
         q.rows = (q.rows + 1) / 2;
-    while (q.columns > 16 && elements() > kBandElements)
+    while (q.columns > 16 && bytes() > kBandBytes)
         q.columns = (q.columns + 1) / 2;
     q.pitch = pitch();
-    made.scratch_bytes = sizeof(std::int16_t) * static_cast<std::size_t>(
-                                                    elements() + 4 * variant.lanes + variant.group);
+    made.scratch_bytes = static_cast<std::size_t>(bytes() + 8 * variant.lanes + 4);
     const bool one_run_a_row = form == Form::conv2d && p.dilation_w == 1;
     for (std::int32_t ky = 0; ky < p.kernel_h; ++ky)
         for (std::int32_t kx = 0; kx < (one_run_a_row ? 1 : p.kernel_w); ++kx)
@@ -230,7 +274,7 @@ void lay_out(Packed &made, const nf_simd_variant &variant, Form form)
         made.runs.push_back(made.runs.back());
     q.run_count = static_cast<std::int32_t>(made.runs.size());
     const std::int32_t length = one_run_a_row ? p.kernel_w * depth : depth;
-    q.run_steps = (length + variant.group - 1) / variant.group;
+    q.run_steps = (length + group - 1) / group;
 }
 
 // Everything that follows from the window, the shapes and the weights; false as pack_rescale.
@@ -240,23 +284,34 @@ bool complete(Packed &made, const nf_simd_variant &variant, Form form, Scale sca
     nf_prepared &q = made.prepared;
     const std::int64_t outputs = q.y.c;
     lay_out(made, variant, form);
-    const Lanes lanes(variant, outputs, form == Form::conv2d);
+    q.joined = form == Form::depthwise ? joined(q, 2 * variant.lanes) : 1;
+    const Lanes lanes(variant, outputs, q.joined, form == Form::conv2d);
     const auto *bias = reinterpret_cast<const std::int32_t *>(views[2].data);
-    if (!pack_rescale(made, scale, views, lanes, outputs,
-                      reach(w, outputs, bias, q.window.in_offset)))
+    const bool of_bytes = variant.group == 4 && form != Form::depthwise;
+    if (!pack_rescale(made, scale, views, lanes, reach(w, outputs, bias, q.window.in_offset),
+                      of_bytes))
         return false;
+    if (of_bytes)
+        take_back(made, w, lanes);
     q.weights = w.data;
     if (form == Form::conv2d) {
-        pack_products(made, w, lanes, outputs, variant.group, q.window.dilation_w == 1);
+        const bool one_run_a_row = q.window.dilation_w == 1;
+        const std::int64_t factor = q.rescale == NF_SIMD_FIXED_RIGHT ? 2 : 1;
+        if (of_bytes)
+            pack_products(made.bytes, q, w, lanes, 1, one_run_a_row);
+        else
+            pack_products(made.words, q, w, lanes, factor, one_run_a_row);
         made.run = variant.conv2d;
     } else if (form == Form::depthwise) {
-        pack_channels(made, w, lanes, outputs);
+        pack_channels(made, w, lanes);
         made.run = variant.depthwise;
     } else {
         made.run = variant.lone_product;
     }
-    if (!made.weights.empty())
-        q.weights = made.weights.data();
+    if (!made.words.empty())
+        q.weights = made.words.data();
+    if (!made.bytes.empty())
+        q.weights = made.bytes.data();
     q.bias = made.bias.data();
     q.runs = made.runs.data();
     q.multiplier = pointer(made.multiplier);
@@ -338,6 +393,8 @@ std::vector<const nf_simd_variant *> present()
 #ifdef NF_SIMD_X86
     const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512vl");
+    if (wide && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi"))
+        found.push_back(&nf_simd_avx512_vbmi);
     if (wide && __builtin_cpu_supports("avx512vnni"))
         found.push_back(&nf_simd_avx512_vnni);
     if (wide)

@@ -22,12 +22,13 @@ struct Packed {
     std::vector<std::unique_ptr<Packed>> parts; // of `joint`
     std::vector<const nf_prepared *> part_list;
     std::size_t scratch_bytes = 0;
-    std::vector<std::int16_t> weights;
+    std::vector<std::int16_t> words; // weights
+    std::vector<std::int8_t> bytes;
     std::vector<std::int32_t> bias, multiplier, shift, round, runs;
     std::vector<float> scale;
     std::vector<double> scale_wide;
 
-    void use_scratch(std::int16_t *memory)
+    void use_scratch(void *memory)
     {
         prepared.scratch = memory;
         for (const auto &part : parts)

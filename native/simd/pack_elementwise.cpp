@@ -1,4 +1,4 @@
-// Elementwise kernels, means and pools of a variant.
+// Elementwise kernels, tables, means and pools of a variant.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -144,6 +144,8 @@ std::unique_ptr<Packed> pack_elementwise(const nf_simd_variant &variant, const s
         return pack_add(variant, step, views);
     if (kernel == "mul_s8" && step.operand_count == 3)
         return pack_mul(variant, step, views);
+    if (kernel == "lut_8" && step.operand_count == 3)
+        return as_it_is(variant.lut, step);
     if (kernel == "mean_s8" && step.operand_count == 2) {
         const auto *p = static_cast<const nf_params_mean_s8 *>(step.params);
         // few columns leave most lanes empty

@@ -1,5 +1,7 @@
 /* x86 vectors of WIDTH bits, 256 or 512: the words of kernels.h. A source file defines WIDTH and
- * SET, its name, and DOT where one instruction adds products of pairs.
+ * SET, its name, DOT where one instruction adds products of pairs of words, and DOT_BYTES where
+ * one adds products of four unsigned with four signed bytes, and LOOKUP where the 512-bit set
+ * permutes bytes of two vectors.
  *
  * NF_SIMD_INTRINSICS names a header in place of the compiler's, in which tests run instructions
  * that the machine lacks. */
@@ -27,7 +29,11 @@
 #endif
 #define VARIANT JOIN(nf_simd_, SET, , )
 #define LANES (WIDTH / 32)
+#ifdef DOT_BYTES
+#define GROUP 4
+#else
 #define GROUP 2
+#endif
 #define BLOCK (WIDTH / 64) /* pixels multiplied together: 16 vector registers, or 32 */
 
 typedef JOIN(__m, WIDTH, i, ) V; /* LANES int32 or 2 * LANES int16 */
@@ -37,6 +43,7 @@ typedef JOIN(__m, WIDTH, i, ) V; /* LANES int32 or 2 * LANES int16 */
 #define v_set1 X(set1_epi32)
 #define v_zero X_WHOLE(setzero)
 #define v_add X(add_epi32)
+#define v_xor X_WHOLE(xor)
 #define v_sub X(sub_epi32)
 #define v_pairs X(madd_epi16)
 #define v_shift_left(v, count) X(sll_epi32)(v, _mm_cvtsi32_si128(count))
@@ -44,6 +51,13 @@ typedef JOIN(__m, WIDTH, i, ) V; /* LANES int32 or 2 * LANES int16 */
 #define v_dot DOT
 #else
 #define v_dot(acc, x, w) v_add(acc, v_pairs(x, w))
+#endif
+#ifdef DOT_BYTES
+#define v_products DOT_BYTES
+#define v_weights(p) v_load(p)
+#else
+#define v_products v_dot
+#define v_weights(p) v_widen(p)
 #endif
 #define v_interleave_low X(unpacklo_epi16)
 #define v_interleave_high X(unpackhi_epi16)
@@ -83,6 +97,7 @@ NF_INLINE int32_t v_total(V v)
     return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xB1)));
 }
 
+#define v_repeat_128 _mm256_broadcastsi128_si256
 #define b_store(p, bytes) _mm_storeu_si128((void *)(p), bytes)
 #define b_store_half(p, bytes) _mm_storel_epi64((void *)(p), bytes)
 
@@ -110,6 +125,7 @@ NF_INLINE int32_t v_total(V v)
     return _mm512_reduce_add_epi32(v);
 }
 
+#define v_repeat_128 _mm512_broadcast_i32x4
 #define b_store(p, bytes) _mm256_storeu_si256((void *)(p), bytes)
 #define b_store_half(p, bytes) _mm_storeu_si128((void *)(p), _mm256_castsi256_si128(bytes))
 
@@ -157,6 +173,51 @@ NF_INLINE V requantize_right(V doubled, const nf_prepared *q, int32_t o)
     const V nudged = v_add(v_add(high, v_load(q->round + o)), X(srai_epi32)(high, 31));
     return X(srav_epi32)(nudged, v_load(q->shift + o));
 }
+
+/* A table of 256 bytes by index. */
+#ifdef LOOKUP
+typedef struct lookup {
+    V quarter[4];
+} lookup;
+
+NF_INLINE lookup spread_table(const uint8_t *table)
+{
+    lookup t;
+    for (int32_t i = 0; i < 4; ++i)
+        t.quarter[i] = v_load(table + 64 * i);
+    return t;
+}
+
+NF_INLINE V v_lookup(V x, const lookup *t)
+{
+    return _mm512_mask_blend_epi8(_mm512_movepi8_mask(x), LOOKUP(t->quarter[0], x, t->quarter[1]),
+                                  LOOKUP(t->quarter[2], x, t->quarter[3]));
+}
+#else
+typedef struct lookup {
+    V part[16];
+} lookup;
+
+NF_INLINE lookup spread_table(const uint8_t *table)
+{
+    lookup t;
+    for (int32_t i = 0; i < 16; ++i)
+        t.part[i] = v_repeat_128(_mm_loadu_si128((const void *)(table + 16 * i)));
+    return t;
+}
+
+/* A shuffle takes the lower four bits of an index, or zero where its top bit is set: every index
+ * that is not in a part saturates to there. */
+NF_INLINE V v_lookup(V x, const lookup *t)
+{
+    const V sixteen = X(set1_epi8)(16), least = X(set1_epi8)(0x70);
+    V y = v_zero();
+#pragma GCC unroll 16
+    for (int32_t i = 0; i < 16; ++i, x = X(sub_epi8)(x, sixteen))
+        y = X_WHOLE(or)(y, X(shuffle_epi8)(t->part[i], X(adds_epu8)(x, least)));
+    return y;
+}
+#endif
 
 /* The same by one multiplier; a shift of 0 rounds nothing. */
 typedef struct uniform {
@@ -228,6 +289,12 @@ NF_INLINE B v_pack(V a, V b, int32_t offset, int32_t low, int32_t high)
     return bytes_of(X(packs_epi32)(a, b), offset, low, high);
 }
 
+/* What v_finish takes, from sums of products. */
+NF_INLINE V v_sums(const nf_prepared *q, V acc)
+{
+    return GROUP == 4 && q->rescale == NF_SIMD_FIXED_RIGHT ? v_add(acc, acc) : acc;
+}
+
 NF_INLINE B v_finish(const nf_prepared *q, V a, V b, int32_t o)
 {
     return v_pack(rescale(q, a, o), rescale(q, b, o + LANES), q->window.out_offset,
@@ -250,8 +317,13 @@ NF_INLINE void v_store_bytes(uint8_t *p, int32_t held, B bytes)
     } else {
         uint8_t all[2 * LANES];
         b_store(all, bytes);
-        for (int32_t i = 0; i < held; ++i)
-            p[i] = all[i];
+        const uint8_t *from = all;
+        for (int32_t step = LANES; step; step /= 2)
+            if (held & step) {
+                memcpy(p, from, (size_t)step);
+                p += step;
+                from += step;
+            }
     }
 }
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npuforge import api_aton, api_doctor, api_memory, api_optimize, api_quantize
+from npuforge import api_aton, api_board, api_doctor, api_memory, api_optimize, api_quantize
 from npuforge.accelerators.neural_art.epochs import DEFAULT_RELEASE
 from npuforge.accelerators.neural_art.lowering import default_choices
 from npuforge.aton.choices import match_compiled
@@ -48,7 +48,7 @@ from npuforge.numerics.neural_art import (
     with_neural_art,
 )
 from npuforge.pipeline import PlannedModel, System, plan_system
-from npuforge.report import check_writable, new_folder, write_file
+from npuforge.report import check_writable, new_folder, tiling_notes, write_file
 from npuforge.report.deployment import deployment_files, write_deployment
 from npuforge.report.run import evidence as evidence
 from npuforge.report.run import run_document as run_document
@@ -81,6 +81,7 @@ aton_document = api_aton.aton_document
 aton_run = api_aton.aton_run
 aton_translate = api_aton.aton_translate
 diagnose_project = api_doctor.diagnose_project
+fit_model = api_memory.fit_model
 fit_system = api_memory.fit_system
 check_memory = api_memory.check_memory
 measure_memory = api_memory.measure_memory
@@ -99,6 +100,7 @@ lint_model = api_optimize.lint_model
 quantize_model = api_quantize.quantize_model
 tune_model = api_quantize.tune_model
 layer_sensitivity = api_quantize.layer_sensitivity
+stress_application = api_board.stress_application
 
 RANDOM_SAMPLES = 10
 SEED = 42
@@ -342,17 +344,29 @@ def analyze_model(
     *,
     contract: str | None = None,
     fix_shape: Sequence[str] = (),
+    activations: str | int | None = None,
+    tiling: bool = True,
 ) -> tuple[PlannedModel, Target]:
     """Everything that is known of a deployment without running anything.
+
+    Args:
+        model: TFLite or ONNX file.
+        target: board name or description file.
+        contract: see `run_model`.
+        fix_shape: see `run_model`.
+        activations: bytes that the activations may take, as a number or like "294 KiB"; None for
+            what the target has.
+        tiling: whether steps may be computed in stripes where the activations do not fit.
 
     Raises:
         NpuforgeError: the model cannot be read, computed or placed on the target.
     """
     board = load_target(target)
-    planned = plan_system(
-        System((Path(model),), board, parse_contract(contract), parse_shapes(fix_shape))
-    )
-    return planned.models[0], board
+    system = System(
+        (Path(model),), board, parse_contract(contract), parse_shapes(fix_shape),
+        api_memory.parse_bytes(activations), tiling,
+    )  # fmt: skip
+    return plan_system(system).models[0], board
 
 
 def npu_mapping(
@@ -463,6 +477,8 @@ def validate_model(
     real: bool = False,
     contract: str | None = None,
     fix_shape: Sequence[str] = (),
+    activations: str | int | None = None,
+    tiling: bool = True,
 ) -> tuple[PlannedModel, Validation]:
     """Compare every tensor of a model with its oracle, on the host and if asked in the emulator.
 
@@ -476,11 +492,16 @@ def validate_model(
         real: see `run_model`.
         contract: see `run_model`.
         fix_shape: see `run_model`.
+        activations: see `analyze_model`.
+        tiling: see `analyze_model`.
 
     Raises:
         NpuforgeError: the model cannot be used, or in mode "target" a tool is missing.
     """
-    planned, board = analyze_model(model, target, contract=contract, fix_shape=fix_shape)
+    planned, board = analyze_model(
+        model, target, contract=contract, fix_shape=fix_shape, activations=activations,
+        tiling=tiling,
+    )  # fmt: skip
     inputs = validation_inputs(
         planned.graph,
         valinput,
@@ -621,6 +642,8 @@ def deploy_model(
     image_range: str | None = None,
     contract: str | None = None,
     fix_shape: Sequence[str] = (),
+    activations: str | int | None = None,
+    tiling: bool = True,
     emulate: str = "auto",
     force: bool = False,
     tick: Tick | None = None,
@@ -637,6 +660,8 @@ def deploy_model(
         image_range: see `run_model`.
         contract: see `run_model`.
         fix_shape: see `run_model`.
+        activations: see `analyze_model`.
+        tiling: see `analyze_model`.
         emulate: "auto" runs the emulator where its tools are, "on" insists, "off" skips it.
         force: replace an existing folder.
         tick: called with the name of each stage as it begins.
@@ -649,7 +674,10 @@ def deploy_model(
     folder = Path(output)
     with new_folder(folder, replace=force) as work:
         say(text("DEP-plan"))
-        planned, board = analyze_model(model, target, contract=contract, fix_shape=fix_shape)
+        planned, board = analyze_model(
+            model, target, contract=contract, fix_shape=fix_shape, activations=activations,
+            tiling=tiling,
+        )  # fmt: skip
         check_clock(board, clock)
         inputs = validation_inputs(
             planned.graph,
@@ -661,7 +689,7 @@ def deploy_model(
         checks = [host_check(planned, inputs)]
         write_project(work / "firmware", planned, inputs, board)
         instructions: tuple[int, ...] = ()
-        notes = []
+        notes = list(tiling_notes(planned, board, clock))
         if tools is None:
             reason = _no_emulator(emulate)
             notes.append(reason)

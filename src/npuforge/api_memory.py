@@ -12,25 +12,43 @@ from npuforge.artefacts.elf import read_elf
 from npuforge.artefacts.minimalloc import write_minimalloc
 from npuforge.boards import QemuBoard, build_project, find_toolchain
 from npuforge.boards.high_water import MeasuredMemory, measure_high_water, printed_sizes, stack_room
-from npuforge.errors import UsageError
+from npuforge.errors import PlanError, UsageError
 from npuforge.explore.claims import read_claims
-from npuforge.explore.shortfall import Diagnosis, diagnose_system
+from npuforge.explore.fit import limited, on_chip, on_the_chip
+from npuforge.explore.shortfall import Diagnosis, diagnose, diagnose_system
 from npuforge.explore.system import plan_description, read_linked
 from npuforge.firmware import capture_order
+from npuforge.lowering import lower
+from npuforge.mapping import map_graph
 from npuforge.memory.check import Disagreement, FileClaims, compare_files
 from npuforge.memory.gap import peak_breakdown
 from npuforge.memory.layout import SystemLayout
 from npuforge.memory.ledger import Ledger
 from npuforge.memory.linker import STACK_BYTES
 from npuforge.memory.shortfall import minimalloc_rows
-from npuforge.memory.system import read_system
+from npuforge.memory.system import bytes_of, read_system
 from npuforge.memory.writers.files import layout_files
 from npuforge.memory.writers.tflm import offline_file
+from npuforge.pipeline import PlannedModel
 from npuforge.report import check_writable, memory_document, write_file
 from npuforge.report.memory_map import memory_page, memory_svg
-from npuforge.targets import load_target
+from npuforge.targets import Target, load_target
 
 PathLike = str | os.PathLike[str]
+
+
+def parse_bytes(value: str | int | None) -> int | None:
+    """A number of bytes, also as text ("294 KiB"); None stays None.
+
+    Raises:
+        UsageError: it is no positive number of bytes.
+    """
+    if value is None:
+        return None
+    found = value if isinstance(value, int) else bytes_of(value)
+    if found is None or found <= 0:
+        raise UsageError("MEM-022", value=value)
+    return found
 
 
 def fit_system(description: PathLike) -> SystemLayout:
@@ -43,6 +61,65 @@ def fit_system(description: PathLike) -> SystemLayout:
         NpuforgeError: a file cannot be read, a field is wrong, or something does not fit.
     """
     return plan_description(read_system(Path(description)))
+
+
+@dataclass(frozen=True, eq=False)
+class ModelFit:
+    """Whether a model fits on a board, and how.
+
+    Attributes:
+        target: the board.
+        planned: the model with its plan; None when there is none.
+        refused: why there is none.
+        diagnosis: why it does not fit on the chip as it is and what helps; None when it fits, be
+            it in stripes.
+    """
+
+    target: Target
+    planned: PlannedModel | None
+    refused: PlanError | None
+    diagnosis: Diagnosis | None
+
+
+def fit_model(
+    model: PathLike,
+    target: str,
+    *,
+    activations: str | int | None = None,
+    tiling: bool = True,
+    fix_shape: Sequence[str] = (),
+) -> ModelFit:
+    """Plan one model on a board; where it does not fit, say why and what helps.
+
+    Args:
+        model: TFLite or ONNX file.
+        target: board name or description file.
+        activations: bytes that the activations may take; see `api.analyze_model`.
+        tiling: whether steps may be computed in stripes where they do not fit.
+        fix_shape: see `api.run_model`.
+
+    Raises:
+        NpuforgeError: the model cannot be read or computed, or its weights do not fit.
+    """
+    from npuforge import api
+
+    board, limit = load_target(target), parse_bytes(activations)
+    graph = api.load_graph(model, None, fix_shape)
+    planned: PlannedModel | None = None
+    refused: PlanError | None = None
+    try:
+        planned, _ = api.analyze_model(
+            model, target, activations=limit, tiling=tiling, fix_shape=fix_shape
+        )
+        if on_the_chip(planned.plan, board):
+            return ModelFit(board, planned, None, None)
+    except PlanError as error:
+        if error.code == "MEM-002":
+            raise
+        refused = error
+    schedule = lower(graph, map_graph(graph, board), board)
+    asked = board if limit is None else limited(on_chip(board), limit)
+    return ModelFit(board, planned, refused, diagnose(graph.name, graph, schedule, asked))
 
 
 def shortfalls(description: PathLike) -> tuple[Diagnosis, ...]:
@@ -100,7 +177,7 @@ def export_plan(model: PathLike, target: str, output: PathLike, *, force: bool =
     if suffix not in (".tflite", ".csv"):
         raise UsageError("SYS-054", path=path)
     check_writable(path, replace=force)
-    planned, _ = api.analyze_model(model, target)
+    planned, _ = api.analyze_model(model, target, tiling=False)
     if suffix == ".csv":
         content = write_minimalloc(minimalloc_rows(planned.schedule, planned.plan)).encode()
     else:

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npuforge.cost import Cost, count_work
+from npuforge.explore.fit import fit_schedule
+from npuforge.explore.tiling import Tiling
 from npuforge.graph import Graph
 from npuforge.importers import Shapes, load_model
 from npuforge.lowering import Schedule, lower
 from npuforge.mapping import Mapping, map_graph
-from npuforge.memory import Plan, plan_memory, verify_plan
+from npuforge.memory import Plan, verify_plan
+from npuforge.memory.layout import behind_boot
 from npuforge.numerics import with_contract
 from npuforge.targets import Target
 from npuforge.vocab import Contract
@@ -30,17 +33,25 @@ class System:
         target: the board.
         contract: arithmetic for all integer nodes; None keeps that of each file format.
         shapes: what takes the place of free dimensions; see `load_model`.
+        activations: bytes that the activations of each model may take; None for what fits.
+        tiling: whether steps may be computed in stripes where a model does not fit otherwise.
     """
 
     models: tuple[Path, ...]
     target: Target
     contract: Contract | None = None
     shapes: Shapes | None = None
+    activations: int | None = None
+    tiling: bool = True
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedModel:
-    """One model after all stages."""
+    """One model after all stages.
+
+    Attributes:
+        tiling: what is computed in stripes; None when nothing is.
+    """
 
     path: Path
     graph: Graph
@@ -48,6 +59,7 @@ class PlannedModel:
     schedule: Schedule
     plan: Plan
     cost: Cost
+    tiling: Tiling | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +87,11 @@ def _plan_models(system: System) -> Sequence[PlannedModel]:
             graph = with_contract(graph, system.contract)
         mapping = map_graph(graph, system.target)
         schedule = lower(graph, mapping, system.target)
-        plan = plan_memory(schedule, system.target)
+        fitted = fit_schedule(
+            schedule, behind_boot(system.target), system.activations, tiling=system.tiling
+        )
+        schedule, plan = fitted.schedule, fitted.plan
         verify_plan(schedule, plan, system.target)
-        planned.append(PlannedModel(path, graph, mapping, schedule, plan, count_work(schedule)))
+        work = count_work(schedule)
+        planned.append(PlannedModel(path, graph, mapping, schedule, plan, work, fitted.tiling))
     return planned

@@ -73,7 +73,8 @@ def _buffer(name: str, number: int) -> Buffer:
     )
 
 
-def _copy(number: int, source: str, target: str) -> Epoch:
+def copied(number: int, source: str, target: str) -> Epoch:
+    """An epoch that copies one place to another."""
     return epoch(
         number,
         [
@@ -193,7 +194,7 @@ def chain() -> Compiled:
         (
             Step(Kind.HARDWARE, 1, "blob", (first, second, third), (), before),
             Step(Kind.SOFTWARE, 4, "real", (), (work,), (), after),
-            Step(Kind.HARDWARE, 5, "blob", (_copy(5, "q", "v"), _copy(6, "y", "w"))),
+            Step(Kind.HARDWARE, 5, "blob", (copied(5, "q", "v"), copied(6, "y", "w"))),
         ),
     )
 

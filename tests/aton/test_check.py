@@ -131,6 +131,13 @@ FAULTS: dict[str, tuple[Fault, str, int]] = {
         2,
     ),
     "epochs swapped": (reordered, "ATC-012", 2),
+    "second operand read in vain": (
+        lambda n: c.with_unit(
+            n, 2, "STRENG4", LIMIT__CNT=3, FOFFSET__REG=0, CTRL__LSBMODE=1, CTRL__SIGNEXT=1
+        ),
+        "ATC-021",
+        2,
+    ),
     "unknown operation": (lambda n: c.with_unit(n, 2, "ARITH1", CTRL__OP=1), "ATC-013", 2),
 }
 
@@ -187,6 +194,30 @@ def test_wrong_numbers_are_found_by_a_run(unit: str, epoch: int, fields: dict[st
     assert runs[0].outputs != runs[1].outputs
     (difference,) = diff_programs(chain(), wrong)
     assert (difference.epoch, difference.unit) == (epoch, unit)
+
+
+def test_what_nobody_takes_changes_nothing() -> None:
+    """An epoch ends with its writers: a second operand may hold more than is taken."""
+    surplus = FAULTS["second operand read in vain"][0](chain())
+    assert {f.severity for f in check_program(surplus)} == {Severity.WARNING}
+    runs = [run_program(network, {"x": X.tobytes()}) for network in (chain(), surplus)]
+    assert runs[0].outputs == runs[1].outputs
+    assert [r.surplus for r in runs[1].epochs] == [(), (("STRENG4", 64),), (), (), ()]
+
+
+def test_an_input_is_fresh_in_every_inference() -> None:
+    """The CPU reads the input, the NPU reuses its bytes: the application fills it anew."""
+    network = chain()
+    cpu = network.steps[1]
+    work = cpu.work[0]
+    early = replace(work, operands={**work.operands, "input": replace(
+        work.operands["input"], address=RAM)})  # fmt: skip
+    first = replace(cpu, number=1, work=(early,))
+    reuse = c.copied(7, "y", "x")
+    steps = (first, network.steps[0], replace(network.steps[2], epochs=(reuse,)))
+    moved = replace(network, steps=steps)
+    assert not [f for f in check_program(moved) if f.code == "ATC-019"]
+    assert [f for f in check_program(replace(moved, inputs=())) if f.code == "ATC-019"]
 
 
 def test_a_diff_names_what_moved() -> None:

@@ -274,3 +274,52 @@ def test_the_second_inference_finds_what_the_first_left_in_the_cache(tmp_path: P
     careless = replace(network, steps=(hardware, replace(cpu, before=())))
     stale = [f for f in check_program(careless) if f.code == "ATC-019"]
     assert [f.epoch for f in stale] == [3]
+
+
+def with_constants(text: str, size: int) -> str:
+    """Code whose last table also names the constants."""
+    entry = (
+        '    { .name = "w", .addr_base = {(unsigned char *)(0x71000000UL)}, .offset_start = 0,\n'
+        f"      .offset_end = {size}, .is_param = 1, .epoch = 0, .batch = 1, .nbits = 8, }},\n"
+    )
+    head, end, tail = text.rpartition("    { .name = NULL, }")
+    return head + entry + end + tail
+
+
+def test_cache_calls_of_the_first_compilers(tmp_path: Path) -> None:
+    """They are named otherwise, and their second operand is the end of the range."""
+    path = write_network(tmp_path) / "tiny.c"
+    text = path.read_text()
+    old = text.replace(
+        "LL_ATON_Cache_MCU_Invalidate_Range(((uintptr_t)(PHYSICAL(0x342e0000UL + 32))) "
+        "/* hex */, 32)",
+        "mcu_cache_invalidate_range((uintptr_t)PHYSICAL(0x342e0000UL + 32), "
+        "(uintptr_t)PHYSICAL(0x342e0000UL + 64))",
+    )
+    assert old != text
+    wanted = [(step.before, step.after) for step in load_compiled(path).steps]
+    path.write_text(old)
+    assert [(step.before, step.after) for step in load_compiled(path).steps] == wanted
+
+
+@pytest.mark.parametrize("name", ["flash_me.bin", "Binary/board_network_data.hex"])
+def test_an_image_under_another_name_is_known_by_its_length(tmp_path: Path, name: str) -> None:
+    folder = write_network(tmp_path / "Model")
+    source, image = folder / "tiny.c", folder / "tiny_atonbuf.xSPI2.raw"
+    data = image.read_bytes()
+    image.unlink()
+    source.write_text(with_constants(source.read_text(), len(data)))
+    assert load_compiled(source).lacking
+    place = tmp_path / name if "/" in name else folder / name
+    place.parent.mkdir(exist_ok=True)
+
+    def content(held: bytes) -> bytes:
+        return write_ihex([Segment(FLASH, held)]) if place.suffix == ".hex" else held
+
+    place.write_bytes(content(data))
+    assert load_compiled(source).images == (Segment(FLASH, data),)
+    place.write_bytes(content(data + b"\0" * 65))
+    assert load_compiled(source).lacking
+    place.write_bytes(content(data))
+    (folder / "other.bin").write_bytes(bytes(len(data)))  # as long, but not the same
+    assert load_compiled(source).lacking

@@ -277,6 +277,17 @@ def test_engines_go_where_their_registers_say(data: st.DataObject) -> None:
     assert read_stream(memory, 1, reader).size == len(places)
 
 
+def test_limits_as_an_operation() -> None:
+    values = np.arange(-128, 128, dtype=np.int32).reshape(2, -1)
+    fields = {"CTRL.OP": 55, "CTRL.OBYTES": 1, "INSHIFTER.FBYTESX": 1}
+    held = unit("ARITH1", fields | {"COEFFAC.A": -100 & 0xFFFF, "COEFFAC.C": 12})
+    made = arithmetic.arith(1, held, Stream(values), None)
+    assert made.stream.values.tolist() == np.clip(values, -100, 12).tolist()
+    shifted = unit("ARITH1", fields | {"SHIFT.RES": 1})
+    with pytest.raises(ModelError, match="ATN-007"):
+        arithmetic.arith(1, shifted, Stream(values), None)
+
+
 def test_what_is_not_modelled_is_refused() -> None:
     x = Stream(np.ones((1, 4), np.int32))
     least = unit("ARITH0", {"CTRL.OP": 1, "CTRL.OBYTES": 1, "INSHIFTER.FBYTESX": 1})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,7 @@ from npuforge.boards import (
     find_toolchain,
     write_sources,
 )
-from npuforge.explore.tiling import Tiler, tile_least, tile_within
+from npuforge.explore.tiling import Tiler, tile_into, tile_least, tile_within
 from npuforge.firmware import KnownAnswer, Network, capture_order, project_files
 from npuforge.graph import ConvAttrs, Graph, Node, verify
 from npuforge.importers import load_model
@@ -29,10 +31,11 @@ from npuforge.lowering.tile import row_steps, tile
 from npuforge.mapping import map_graph
 from npuforge.memory import plan_memory, verify_plan
 from npuforge.memory.shortfall import bytes_needed
-from npuforge.numerics import random_inputs
-from npuforge.targets import load_target
+from npuforge.numerics import Executor, random_inputs
+from npuforge.targets import Target, Use, load_target
 from npuforge.vocab import Contract, DType
 
+ROOT = Path(__file__).parents[2]
 BOARD = load_target("mps3-an547")
 
 
@@ -144,6 +147,41 @@ def test_any_chain_in_any_stripes(
 def test_nothing_is_promised_that_is_impossible(example: Callable[[str], Path]) -> None:
     whole = lowered(load_model(example("image_classification")))
     assert Tiler(whole).within(100) is None
+
+
+def small(nbytes: int) -> Target:
+    """A board whose activation memory is one pool of so many bytes."""
+    first, *others = BOARD.pools_for(Use.ACTIVATIONS)
+    gone = {pool.name for pool in others}
+    pools = [p for p in BOARD.pools if p.name not in gone]
+    return replace(BOARD, pools=tuple(replace(p, size=nbytes) if p == first else p for p in pools))
+
+
+def test_detector_into_a_small_memory() -> None:
+    """The detector of `benchmarks/tiling.py` at 160x160: branches, joins, doubled rows, heads."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        from detector import detector
+    finally:
+        sys.path.pop(0)
+    graph = detector(160)
+    whole = lowered(graph)
+    need = bytes_needed(whole)
+    for part in (0.6, 0.45):
+        target = small(int(need * part))
+        made = tile_into(whole, target)
+        assert made is not None
+        found, plan = made
+        verify_plan(found.schedule, plan, target)
+        assert plan.activation_bytes <= need * part
+        assert found.schedule.macs == whole.macs
+        sample = random_inputs(graph, np.random.default_rng(3))
+        want = Executor(graph).run(sample)
+        got = HostBoard(graph, found.schedule, plan).run(sample).outputs
+        for name in graph.outputs:
+            assert np.array_equal(want[name], got[name]), name
+            assert np.unique(want[name]).size > 20
+    assert tile_into(whole, small(need // 50)) is None
 
 
 @pytest.mark.qemu

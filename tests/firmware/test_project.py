@@ -63,7 +63,7 @@ def small_network() -> Network:
 
 
 def test_golden_text() -> None:
-    """The whole text of a generated network; run with --update-golden after a wanted change."""
+    """The whole text of a generated network."""
     network = small_network()
     sample = {"x*/in": np.array([[1, 2, 3, 4]], np.int8)}
     outputs = HostBoard(network.graph, network.schedule, network.plan).run(sample).outputs

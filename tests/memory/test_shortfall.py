@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from npuforge.cli.main import app
-from npuforge.explore.shortfall import diagnose, on_chip
+from npuforge.explore.fit import on_chip
+from npuforge.explore.shortfall import diagnose
 from npuforge.graph import Graph
 from npuforge.importers import load_model
 from npuforge.lowering import Schedule, lower
@@ -82,7 +83,7 @@ def test_remedies_do_what_they_say(example: Callable[[str], Path]) -> None:
         fitting = [remedy for remedy in found.remedies if remedy.fits]
         assert fitting == list(found.remedies[: len(fitting)])
         for remedy in fitting:
-            assert remedy.planned <= nbytes
+            assert remedy.planned <= nbytes or remedy.kind == "pool"
         spill = next(remedy for remedy in found.remedies if remedy.kind == "spill")
         assert spill.outside >= found.shortfall.missing
         assert spill.ms is not None
@@ -96,8 +97,9 @@ def test_remedies_do_what_they_say(example: Callable[[str], Path]) -> None:
 
 def test_command_line(tmp_path: Path) -> None:
     model = ROOT / "examples" / "visual_wake_words" / "visual_wake_words.tflite"
-    pools = {"cpuRAM2": 1000, "npuRAM3": 448, "npuRAM4": 448, "npuRAM5": 448, "npuRAM6": 340}
+    pools = {"cpuRAM2": 1024, "npuRAM3": 448, "npuRAM4": 448, "npuRAM5": 448, "npuRAM6": 316}
     lines = ["schema = 1", 'target = "BOARD"', "[[models]]", f'file = "{model.as_posix()}"']
+    lines.append("tiling = false")
     for pool, size in pools.items():
         lines += ["[[buffers]]", f'name = "in {pool}"', f'bytes = "{size} KiB"', f'pool = "{pool}"']
     text = "\n".join(lines) + "\n"
@@ -109,9 +111,33 @@ def test_command_line(tmp_path: Path) -> None:
         document = json.loads(shown.stdout)
         assert (document["error"] or "").partition(":")[0] == (code or "")
         (entry,) = document["shortfalls"]
-        assert entry["missing"] == 138240 - (24 + 108) * 1024
+        assert entry["missing"] == 138240 - 132 * 1024
         assert entry["peak_node"] == "input_1_int8"
         kinds = [remedy["kind"] for remedy in entry["remedies"]]
         assert ("spill" in kinds) == (board == "stm32n6570-dk")
+        stripes = next(remedy for remedy in entry["remedies"] if remedy["kind"] == "tiling")
+        assert stripes["fits"]
+        assert stripes["planned"] <= 132 * 1024
+        assert stripes["added_ms"] > 0
         plain = CliRunner().invoke(app, ["memory", "fit", str(path)])
         assert "3072 are missing" in plain.output
+        path.write_text(path.read_text("utf-8").replace("tiling = false", ""), encoding="utf-8")
+        shown = CliRunner().invoke(app, ["memory", "fit", str(path), "--json"])
+        document = json.loads(shown.stdout)
+        assert (document["error"], document["shortfalls"]) == (None, [])
+        (net,) = document["networks"]
+        assert net["activations"] == stripes["planned"]
+        assert net["tiling"]["bytes_before"] == 138240
+        assert net["tiling"]["macs_recomputed"] == 0
+
+
+def test_memory_of_the_system_helps(example: Callable[[str], Path]) -> None:
+    board = load_target("stm32n6570-dk")
+    graph, schedule = network(example("visual_wake_words"), board)
+    found = diagnose("x", graph, schedule, shrunk(board, 64 << 10))
+    assert found is not None
+    pool = next(remedy for remedy in found.remedies if remedy.kind == "pool")
+    smallest = min(p.size for p in board.pools_for(Use.SYSTEM) if p.size >= 138240 - (64 << 10))
+    assert pool.fits
+    assert str(smallest) in pool.detail
+    assert pool.planned == 138240

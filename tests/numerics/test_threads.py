@@ -107,6 +107,26 @@ def test_convolutions(
     same(name, [(x, View.dense(x.shape, item))], constants, y, params)
 
 
+@pytest.mark.parametrize("channels", [1, 2, 4, 8])
+def test_narrow_depthwise_of_one_row(channels: int) -> None:
+    """Columns are shared: some threads have fewer than the kernel takes side by side."""
+    rng = np.random.default_rng(channels)
+    columns = 120_000 // (49 * channels)
+    shape = (1, 1, columns, channels)
+    params: dict[str, int | float] = {
+        "kernel_h": 7, "kernel_w": 7, "stride_h": 1, "stride_w": 1, "dilation_h": 1,
+        "dilation_w": 1, "pad_top": 3, "pad_left": 3, "groups": 1, "in_offset": 3,
+        "out_offset": -5, "act_min": -128, "act_max": 127,
+    }  # fmt: skip
+    constants = [
+        values(rng, (1, 7, 7, channels), np.int8), values(rng, (channels,), np.int32),
+        rng.integers(1 << 30, (1 << 31) - 1, channels).astype(np.int32),
+        rng.integers(-12, -6, channels).astype(np.int32),
+    ]  # fmt: skip
+    view = View.dense(shape, 1)
+    same("depthwise_conv2d_s8", [(values(rng, shape, np.int8), view)], constants, view, params)
+
+
 @pytest.mark.parametrize("kernel", ["max_pool2d_s8", "average_pool2d_s8", "max_pool2d_u8"])
 @pytest.mark.parametrize("shape", [(2, 60, 30, 9), (1, 3, 900, 20)])
 def test_pools(kernel: str, shape: tuple[int, ...]) -> None:

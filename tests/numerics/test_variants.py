@@ -85,7 +85,8 @@ def convolution(
     # rows y0.. of a tile of the output, written into a wider tensor
     y0 = int(rng.integers(0, rows))
     y1 = int(rng.integers(y0 + 1, rows + 1))
-    y_view = View(batch, rows, columns, o, (y1 - y0) * columns * (o + 3), columns * (o + 3), o + 3,
+    pixel = o + 3 * int(rng.integers(0, 2))
+    y_view = View(batch, rows, columns, o, (y1 - y0) * columns * pixel, columns * pixel, pixel,
                   1, y0, y1, 0, columns, 0, 1)  # fmt: skip
     # the rows of the input which that tile reads, in a wider tensor too
     first = max(y0 * case["sh"] - case["top"], 0)
@@ -98,6 +99,18 @@ def convolution(
                   last, 0, w, 0, 1)  # fmt: skip
     constants = [weights, bias, *scaling(rng, kind, o, wild)]
     both(prefix + kind, [(x, x_view)], constants, y_view, params)
+
+
+@pytest.mark.parametrize("c", [1, 2, 3, 5, 8, 12, 16, 20, 24, 32, 33, 40, 48])
+@pytest.mark.parametrize("w", [1, 2, 3, 6, 19, 300])
+def test_narrow_depthwise(w: int, c: int) -> None:
+    """Neighbours whose channels share a vector: rows shorter than their number, and no multiple."""
+    for seed in range(3):
+        convolution(
+            {"h": 5, "w": w, "kh": 3, "kw": 3, "sh": 1, "sw": 1, "dh": 1, "dw": 1, "top": 1,
+             "bottom": 1, "left": 1, "right": 1, "zero": 7, "seed": seed}, c, c, True, seed == 1,
+            False, "", 2,
+        )  # fmt: skip
 
 
 @given(

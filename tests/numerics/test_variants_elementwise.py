@@ -1,10 +1,11 @@
-"""Sums, products, means and pools of every kernel variant: the bytes of the portable kernels."""
+"""Sums, products, tables, means, pools of every kernel variant: bytes of the portable kernels."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.numerics.test_runtime import conv_cases
@@ -150,3 +151,17 @@ def test_max_pool(case: dict[str, int], c: int, gap: int, low: int, high: int) -
     x = rng.integers(-128, 128, (2, h, w, c + gap)).astype(np.int8)
     x_view = View.strided((2, h, w, c), (h * w * (c + gap), w * (c + gap), c + gap, 1), 1)
     both("max_pool2d_s8", [(x, x_view)], [], View.dense((2, rows, columns, c), 1), params)
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 128, 1000])
+def test_tables(count: int) -> None:
+    """Every byte by a table of random bytes, in rows with gaps that stay as they were."""
+    rng = np.random.default_rng(count)
+    rows, gap = 3, 5
+    x = rng.integers(0, 256, (rows, count + gap)).astype(np.uint8)
+    x[:, : min(count, 256)] = np.arange(min(count, 256))
+    table = rng.integers(0, 256, 256).astype(np.uint8)
+    params: dict[str, int | float] = {
+        "rows": rows, "count": count, "x_row": count + gap, "y_row": count + 1
+    }  # fmt: skip
+    both("lut_8", [(x, View.dense(x.shape, 1))], [table], View.dense((rows, count + 1), 1), params)

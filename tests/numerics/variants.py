@@ -23,7 +23,7 @@ from npuforge.numerics.program import ConstantPool
 ROOT = Path(__file__).parents[2]
 SIMD = ROOT / "native" / "simd"
 HEADER = Path(__file__).parent / "emulated" / "intrinsics.h"
-EMULATED = ("avx2", "avx_vnni", "avx512", "avx512_vnni")
+EMULATED = ("avx2", "avx_vnni", "avx512", "avx512_vnni", "avx512_vbmi")
 
 
 def compiler() -> str | None:

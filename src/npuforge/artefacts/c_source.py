@@ -600,7 +600,7 @@ def constant(text: str, macros: Mapping[str, str], depth: int = 12) -> int | Non
             lambda m: f"({macros[m[0]]})" if m[0] in macros else m[0],
             text,
         )
-    if len(text) > 4000:
+    if len(text) > 2000:
         return None
     text = _NUMBER.sub(lambda m: str(_integer(m[1])), text)
     if not text.strip() or len(text) > 400 or not _ALLOWED.fullmatch(text) or "**" in text:

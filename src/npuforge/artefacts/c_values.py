@@ -75,7 +75,9 @@ def reals(value: Value | None) -> tuple[float, ...]:
     """The numbers of an array; empty when it is none."""
     if not isinstance(value, tuple):
         return ()
-    return tuple(float(v) for v in value if isinstance(v, int | float))
+    return tuple(
+        float(v) for v in value if isinstance(v, float) or (isinstance(v, int) and abs(v) < 1 << 64)
+    )
 
 
 @dataclass(frozen=True)

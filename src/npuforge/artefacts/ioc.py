@@ -99,9 +99,9 @@ CLOCK_KEYS = {
 COPY_KEY = "EXTMEM_MANAGER.RefParam_LRUN_SRC_size"
 _ESCAPE = re.compile(r"\\(.)")
 _AI = re.compile(r"STMicroelectronics\.X-CUBE-AI\.(\d+(?:\.\d+)+)(?:_(\w+))?\.(\w+)")
-_POOL = re.compile(r"memoryPool(\d+)(name|start|size|used)")
+_POOL = re.compile(r"memoryPool(\d{1,9})(name|start|size|used)")
 _NETWORK = re.compile(r"-[0-9a-f]{32,}$")
-_AMOUNT = re.compile(r"(?:(\w+)-)?(0x[0-9a-fA-F]+|\d+)")
+_AMOUNT = re.compile(r"(?:(\w+)-)?(0x[0-9a-fA-F]{1,16}|\d{1,18})")
 
 
 def read_ioc(text: str) -> Ioc:
@@ -212,7 +212,7 @@ def _amounts(text: str) -> Mapping[str, int]:
     for part in text.split(","):
         match = _AMOUNT.fullmatch(part.strip())
         if match:
-            found[match[1] or ""] = int(match[2], 0)
+            found[match[1] or ""] = int(match[2], 16 if match[2].startswith("0x") else 10)
     return found
 
 

@@ -40,7 +40,7 @@ _POOL = re.compile(
     r"offset=(?P<offset>\w{1,40})\s++(?P<mode>\w{0,40}_mode\s++)?.{0,200}?size=(?P<size>\d{1,18})\s++"
     r"(?P<rest>.{0,800}?)\*/"
 )
-_EPOCH = re.compile(r"scheduling epoch=(\d+)")
+_EPOCH = re.compile(r"scheduling epoch=(\d{1,9})\b")
 _KIND = re.compile(r"/\*\s*kind=(\w+)\s+node=(\S+)\s*\*/")
 _VERSION = re.compile(r"GIT_DESCRIPTION\s+\"(?:[^\"]*?v(\d+\.\d+\.\d+)|([^\"-]+-[^\"-]+))[^\"]*\"")
 _GUARD = re.compile(
@@ -55,7 +55,7 @@ _FUNCTION = re.compile(
     r"^[A-Za-z_][\w \t*]{0,200}?\b(\w{1,200})[ \t]{0,20}\([^;{}]{0,4000}\)\s*+\{", re.MULTILINE
 )
 _ENCRYPTED = re.compile(rb"MustDecryptBlob_(\w+)\s+true\b")
-_FUNCTIONS = r"LL_[A-Za-z_0-9]+|ll_sw_[a-z_0-9]+"
+_FUNCTIONS = r"LL_[A-Za-z_0-9]+|ll_sw_[a-z_0-9]+|(?:mcu|npu)_cache_[a-z_]+"
 
 
 @dataclass(frozen=True)
@@ -409,7 +409,7 @@ class _Code:
                 break
             if item.function == "LL_ATON_LIB_UNUSED":
                 continue
-            if "_Cache_" in item.function:
+            if "_cache_" in item.function.lower():
                 caches.append(self.cache(item))
                 continue
             if before < 0:
@@ -423,11 +423,16 @@ class _Code:
         return tuple(found), tuple(caches), len(caches) if before < 0 else before
 
     def cache(self, item: Call) -> CacheRange:
+        """A cache operation: address and bytes, or (compiler 1.0) first and end address."""
         if len(item.arguments) != 2:
             raise self.refuse(item.position, f"{item.function} with {len(item.arguments)} operands")
-        address, size = self.address(item.arguments[0]), item.arguments[1]
-        if address is None or not isinstance(size, int):
+        address, size = (self.address(value) for value in item.arguments)
+        if address is None or size is None:
             raise self.refuse(item.position, f"{item.function}: no address")
+        if not item.function.startswith("LL_"):
+            size -= address
+        if size < 0:
+            raise self.refuse(item.position, f"{item.function}: {size} bytes")
         return CacheRange(item.function, address, size)
 
 
@@ -447,7 +452,7 @@ def _block(code: _Code, record: Record, kinds: dict[int, list[tuple[str, str]]])
     blob = record.text("blob_address").removesuffix("_address").removesuffix("_ptr")
     number = record.integer("epoch_num", -1)
     if number < 0:
-        digits = re.search(r"(\d+)$", end if end not in ("", "NULL") else blob or start)
+        digits = re.search(r"(\d{1,9})$", end if end not in ("", "NULL") else blob or start)
         number = int(digits[1]) if digits else -1
     before, caches_before, _ = code.body(start)
     after, caches, first = code.body(end)

@@ -223,11 +223,27 @@ def _counters(unit: Unit) -> tuple[list[int], list[int]]:
     return every, step
 
 
+_CLIP = 0x37
+_STAGES = ("SHIFT.AX", "SHIFT.BY", "SHIFT.C", "SHIFT.RES", "COEFFB.B", "CTRL.COEFFA", "CTRL.COEFFC")
+
+
+def _clipped(epoch: int, unit: Unit, x: Stream) -> Result:
+    """Operation 55: limits from A to C (evidence grade C); what no program combines is refused."""
+    used = [name for name in _STAGES if unit[name]]
+    size, made = unit["INSHIFTER.FBYTESX"], unit["CTRL.OBYTES"]
+    if used or size != made or not 1 <= size <= 2:
+        raise _unmodelled(epoch, unit, f"limits with {' '.join(used)}, {size} bytes to {made}")
+    low, high = unit.signed("COEFFAC.A"), unit.signed("COEFFAC.C")
+    return Result(Stream(np.clip(signed(x.values, size), low, high), x.index))
+
+
 def arith(epoch: int, unit: Unit, x: Stream, y: Stream | None) -> Result:
-    """An ARITH on one or two streams: affine (operation 0) or product (operation 7)."""
+    """An ARITH on one or two streams: affine (0), product (7) or limits (55)."""
     if y is not None and y.size != x.size:
         raise _failed(epoch, unit, f"{x.size} elements on X, {y.size} on Y")
     operation = unit["CTRL.OP"]
+    if operation == _CLIP and y is None:
+        return _clipped(epoch, unit, x)
     if operation not in (0, 7) or (operation == 7 and y is None):
         raise _unmodelled(epoch, unit, f"operation {operation}")
     sizes = [unit["INSHIFTER.FBYTESX"], unit["INSHIFTER.FBYTESY"] or 1, unit["CTRL.OBYTES"]]

@@ -346,9 +346,13 @@ class _Walk:
     def hardware(self, epoch: Epoch) -> Iterator[Finding]:
         yield from self.places(epoch)
         try:
-            run_epoch(epoch, self.memory)
+            run = run_epoch(epoch, self.memory)
         except ModelError as error:
             yield self.failed(error, epoch.number)
+        else:
+            for name, count in run.surplus:
+                finding = _finding("ATC-021", epoch.number, name, count=count)
+                yield replace(finding, severity=Severity.WARNING)
         for unit in epoch.writers:
             if _sound(unit):
                 self.mark(unit.pattern)
@@ -397,6 +401,7 @@ class _Walk:
                 continue
             mine = touched & (owners == owner)
             claims = self.by_epoch.get(owner, [])
+            claims = [*claims, *self.joined(claims, epoch.number)]
             if owner == 0 and not any(buffer.parameter for buffer in claims):
                 continue
             loose = mine & ~_held(claims, low, high)
@@ -419,6 +424,23 @@ class _Walk:
             b
             for b in self.network.buffers
             if not b.parameter and b.address <= pattern.low and pattern.high < b.end
+        ]
+
+    def joined(self, claims: list[Buffer], last: int) -> list[Buffer]:
+        """Buffers of later epochs, up to one, that these are channels of: no epoch makes them."""
+        return [
+            whole
+            for whole in self.network.buffers
+            if not whole.parameter
+            and whole.epoch <= last
+            and any(
+                whole.epoch > part.epoch
+                and whole.batch >= part.batch
+                and part.channel == "Mixed"
+                and whole.address <= part.address < whole.end
+                for part in claims
+                if not part.parameter
+            )
         ]
 
     def mixed(
@@ -532,6 +554,12 @@ class _Cache:
         for line in lines:
             self.stale.pop(line, None)
 
+    def filled(self, low: int, high: int) -> None:
+        """The application put an input in place, and saw to the cache."""
+        for line, mask in _line_masks(low, high):
+            if line in self.stale:
+                self.stale[line] &= ~mask
+
     def core_writes(self, low: int, high: int) -> None:
         for line, mask in _line_masks(low, high):
             self.held.add(line)
@@ -561,6 +589,8 @@ def _caches(network: Compiled) -> Iterator[Finding]:
         return
     cache = _Cache()
     for _ in range(2):
+        for buffer in network.inputs:
+            cache.filled(buffer.address, buffer.end)
         for step in network.steps:
             yield from _cached(cache, step)
 

@@ -61,6 +61,8 @@ class Buffer:
         scales: quantisation steps; empty for raw numbers.
         offsets: zero points.
         parameter: a constant.
+        shape: logical shape (batch, height, width, channels); empty when it is not stated.
+        fraction: bits behind the point of a fixed-point number; may be negative.
     """
 
     name: str
@@ -76,6 +78,8 @@ class Buffer:
     scales: tuple[float, ...]
     offsets: tuple[int, ...]
     parameter: bool
+    shape: tuple[int, ...] = ()
+    fraction: int = 0
 
     @property
     def end(self) -> int:

@@ -13,6 +13,11 @@ from npuforge.errors import ModelError, UsageError
 _NAMED = re.compile(r"(?:^|_)atonbuf\.(\w+)\.(raw|bin|hex|c)$")
 _KINDS = (".raw", ".bin", ".hex", ".c")
 """Forms of the same image, the most direct first."""
+_PLACES = ("Binary", "Binaries", "Bin", "Model", "Models", "st_ai_output", "stedgeai_out", "Output")
+"""Folders in which projects keep what is to be flashed."""
+_SPARE = 64
+"""Bytes an image may be longer than the constants in it: prefetched, or padding."""
+_LARGEST = 1 << 28
 _FOLDERS = 4
 """Folders above the code that may hold the images: CubeMX puts them beside the project file."""
 
@@ -43,7 +48,57 @@ def images_of(path: Path, code: NetworkCode, given: Sequence[Path]) -> tuple[Seg
         for segment in _segments(item, code):
             if segment not in found:
                 found.append(segment)
-    return tuple(found)
+    if given or not _lacking(code, found):
+        return tuple(found)
+    return _fitting(path, code) or tuple(found)
+
+
+def _lacking(code: NetworkCode, images: Sequence[Segment]) -> bool:
+    """Whether a constant lies in none of the images."""
+    return any(
+        not any(i.address <= b.address and b.address + b.size <= i.end for i in images)
+        for b in code.buffers
+        if b.parameter
+    )
+
+
+def _fitting(path: Path, code: NetworkCode) -> tuple[Segment, ...]:
+    """An image under another name: the file that is as long as the constants of the code.
+
+    Projects rename images. A raw one is taken when its length is that of the constants, an Intel
+    HEX file when it covers them and nothing beyond; several with different content are none.
+    """
+    constants = [b for b in code.buffers if b.parameter]
+    pools = [p for p in code.pools if not p.virtual and not p.writable and p.size]
+    homes = [
+        p for p in pools if any(p.address <= b.address < p.address + p.size for b in constants)
+    ]
+    if len(homes) != 1 or any(not homes[0].address <= b.address for b in constants):
+        return ()
+    start = homes[0].address
+    length = max(b.address + b.size for b in constants) - start
+    found: set[Segment] = set()
+    for item in _anywhere(path):
+        size = item.stat().st_size
+        if item.suffix == ".hex" and 2 * length < size < _LARGEST:
+            try:
+                segments = read_ihex(file_bytes(item), item.name)
+            except ModelError:
+                continue
+            if len(segments) == 1 and segments[0].address == start:
+                found |= {segments[0]} if 0 <= len(segments[0].data) - length <= _SPARE else set()
+        elif item.suffix in (".bin", ".raw") and 0 <= size - length <= _SPARE:
+            found.add(Segment(start, file_bytes(item)))
+    bodies = {segment.data[:length] for segment in found}
+    return (min(found, key=lambda s: len(s.data)),) if len(bodies) == 1 else ()
+
+
+def _anywhere(path: Path) -> Iterator[Path]:
+    """Files beside the code, in the folders above it, and where projects keep images there."""
+    folder = path.resolve().parent
+    for place in (folder, *list(folder.parents)[:_FOLDERS]):
+        for inner in (place, *(place / name for name in _PLACES)):
+            yield from _files(inner)
 
 
 def _segments(path: Path, code: NetworkCode) -> Iterator[Segment]:

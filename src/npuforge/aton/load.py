@@ -48,6 +48,7 @@ _MOVERS = {
     "LL_ATON_LIB_DMA_Transpose": "Transpose",
     "LL_ATON_LIB_Split": "Split",
     "LL_ATON_LIB_DMA_Outputs_Slice_SplitLike": "Slice",
+    "LL_ATON_LIB_Cast": "Cast",
 }
 _HEADERS = ("Inc", "inc", "Include", "include")
 _FOLDERS = 2
@@ -154,11 +155,13 @@ def _buffer(item: NetworkBuffer) -> Buffer:
 
 
 def _caches(ranges: Iterable[CacheRange]) -> tuple[CacheStep, ...]:
-    return tuple(
-        CacheStep("Clean" in item.function, "Invalidate" in item.function, item.address, item.size)
-        for item in ranges
-        if "_MCU_" in item.function
-    )
+    """Maintenance of the CPU's cache; names are ``LL_ATON_Cache_MCU_…`` or ``mcu_cache_…``."""
+    found = []
+    for item in ranges:
+        name = item.function.lower()
+        if "mcu" in name:
+            found.append(CacheStep("clean" in name, "invalidate" in name, item.address, item.size))
+    return tuple(found)
 
 
 def _step(
@@ -258,6 +261,8 @@ def _listed(value: Value) -> tuple[Buffer, ...]:
                 scales=reals(record.get("scale")),
                 offsets=integers(record.get("offset")),
                 parameter=bool(record.integer("is_param")),
+                shape=integers(record.get("shape")),
+                fraction=record.integer("Qn"),
             )
         )
     return tuple(found)
@@ -341,6 +346,8 @@ def _json_buffer(item: Fields) -> Buffer:
         scales=item.numbers("scale"),
         offsets=item.integers("offset"),
         parameter=bool(item.integer("is_param", default=0)),
+        shape=item.integers("shape"),
+        fraction=item.integer("Qn", default=0),
     )
 
 

@@ -79,13 +79,61 @@ class Move:
         return self._reach(self.target_strides)
 
 
-def _picture(epoch: int, work: Work, buffer: Buffer) -> tuple[int, int, int, int]:
-    """Height, width, channels and element bytes of a buffer with channels last."""
-    size, shape = buffer.bits // 8, buffer.memory_shape
+@dataclass(frozen=True)
+class _Picture:
+    """A buffer of one image: channels lie in groups of `batch`, one group's picture after another.
+
+    Attributes:
+        buffer: it is.
+        rows, columns, channels: its shape.
+        batch: channels stored together in a pixel.
+        size: bytes of an element.
+    """
+
+    buffer: Buffer
+    rows: int
+    columns: int
+    channels: int
+    batch: int
+    size: int
+
+    @property
+    def pixel(self) -> int:
+        """Bytes between neighbours in a row."""
+        return self.batch * self.size
+
+    @property
+    def line(self) -> int:
+        """Bytes between neighbours in a column."""
+        return self.columns * self.pixel
+
+    def place(self, channel: int) -> int:
+        """Address of a channel of the first pixel."""
+        group, lane = divmod(channel, self.batch)
+        return self.buffer.address + group * self.rows * self.line + lane * self.size
+
+    def run(self, channel: int) -> int:
+        """Channels from this one on that lie at equal distances."""
+        if self.batch in (1, self.channels):
+            return self.channels - channel
+        return self.batch - channel % self.batch
+
+    def step(self) -> int:
+        """Bytes between neighbouring channels of a run."""
+        return self.rows * self.line if self.batch == 1 else self.size
+
+
+def _picture(epoch: int, work: Work, buffer: Buffer, batch: int = 0) -> _Picture:
+    """A mover's buffer; with `batch` in that order of channels, whatever the buffer says."""
+    size, shape = buffer.bits // 8, buffer.shape or buffer.memory_shape
     known = size in (1, 2, 4) and len(shape) == 4 and shape[0] == 1 and min(shape) > 0
     if not known or buffer.size != size * int(np.prod(shape)):
         raise refuse(epoch, work, f"{buffer.name}: {shape} in {buffer.size} bytes")
-    return shape[1], shape[2], shape[3], size
+    _, rows, columns, channels = shape
+    held = min(batch or buffer.batch, channels)
+    if held < 1 or channels % held:
+        raise refuse(epoch, work, f"{buffer.name}: {channels} channels in groups of {held}")
+    return _Picture(buffer, rows, columns, channels, held, size)
 
 
 def _packed(dims: tuple[int, ...], size: int) -> tuple[int, ...]:
@@ -103,46 +151,114 @@ def _ends(epoch: int, work: Work) -> tuple[Buffer, Buffer]:
 
 
 def _blocks(epoch: int, work: Work) -> tuple[Move, ...]:
-    """Depth to space and back: (rows, row in block, columns, column in block, channels)."""
+    """Depth to space and back: (rows, row in block, columns, column in block, channels).
+
+    The runtime takes both ends as channels last, whatever their descriptors say.
+    """
     source, target = _ends(epoch, work)
     deep = work.kind == "DepthToSpace"
-    small, large = (source, target) if deep else (target, source)
-    rows, columns, depth, size = _picture(epoch, work, small)
-    high, wide, channels, same = _picture(epoch, work, large)
-    edge = max(1, high // rows)
-    if (rows * edge, columns * edge, size) != (high, wide, same) or channels * edge**2 != depth:
+    small, large = (
+        _picture(epoch, work, end, batch=1 << 30)
+        for end in ((source, target) if deep else (target, source))
+    )
+    down, across = max(1, large.rows // small.rows), max(1, large.columns // small.columns)
+    fits = (small.rows * down, small.columns * across) == (large.rows, large.columns)
+    if not fits or small.size != large.size or large.channels * down * across != small.channels:
         reason = f"{source.memory_shape} for {target.memory_shape}"
         raise refuse(epoch, work, reason)
-    dims = (rows, edge, columns, edge, channels)
-    in_space = _packed(dims, size)
-    by_pixel = _packed((rows, columns, edge, edge, channels), size)
+    dims = (small.rows, down, small.columns, across, large.channels)
+    in_space = _packed(dims, small.size)
+    by_pixel = _packed((small.rows, small.columns, *dims[1::2], large.channels), small.size)
     in_depth = (by_pixel[0], by_pixel[2], by_pixel[1], by_pixel[3], by_pixel[4])
     ways = (in_depth, in_space) if deep else (in_space, in_depth)
-    return (Move(source.address, target.address, size, dims, *ways),)
+    return (Move(source.address, target.address, small.size, dims, *ways),)
 
 
 def _concat(epoch: int, work: Work) -> tuple[Move, ...]:
-    _, target = _ends(epoch, work)
+    """Pictures joined along one axis, each kept or put in the order of the whole."""
+    whole = _picture(epoch, work, _ends(epoch, work)[1])
     numbers = work.options.get("numbers", ())
     axis = numbers[1] if isinstance(numbers, tuple) and len(numbers) > 1 else 1
     place = {1: 2, 2: 0, 3: 1}.get(axis)
     if place is None:
         raise refuse(epoch, work, f"axis {axis}")
-    *whole, size = _picture(epoch, work, target)
-    strides = _packed(tuple(whole), size)
-    moves, at = [], 0
+    moves: list[Move] = []
+    at = [0, 0, 0]
     for buffer in work.inputs:
-        *part, same = _picture(epoch, work, buffer)
-        if same != size or any(part[i] != whole[i] for i in range(3) if i != place):
-            raise refuse(epoch, work, f"{buffer.name}: {tuple(part)} for {tuple(whole)}")
-        start = target.address + at * strides[place]
-        own = _packed(tuple(part), size)
-        dims, ways = (1, 1, *part), ((0, 0, *own), (0, 0, *strides))
-        moves.append(Move(buffer.address, start, size, dims, *ways))
-        at += part[place]
-    if at != whole[place]:
-        raise refuse(epoch, work, f"{at} of {whole[place]} along the axis")
+        part = _picture(epoch, work, buffer)
+        sizes = (part.rows, part.columns, part.channels)
+        rest = [whole.rows - at[0], whole.columns - at[1], whole.channels - at[2]]
+        fits = all(
+            n <= r if i == place else n == r
+            for i, (n, r) in enumerate(zip(sizes, rest, strict=True))
+        )
+        if part.size != whole.size or not fits:
+            raise refuse(epoch, work, f"{buffer.name}: {sizes} for {tuple(rest)}")
+        moves += _placed(part, whole, (at[0], at[1], at[2]))
+        at[place] += sizes[place]
+    if at[place] != (whole.rows, whole.columns, whole.channels)[place]:
+        raise refuse(epoch, work, f"{at[place]} along axis {axis}")
     return tuple(moves)
+
+
+def _placed(part: _Picture, whole: _Picture, at: tuple[int, int, int]) -> list[Move]:
+    """A picture copied into a larger one, at a row, column and channel."""
+    moves, channel = [], 0
+    while channel < part.channels:
+        count = min(part.channels - channel, part.run(channel), whole.run(at[2] + channel))
+        target = whole.place(at[2] + channel) + at[0] * whole.line + at[1] * whole.pixel
+        moves.append(
+            Move(
+                part.place(channel),
+                target,
+                part.size,
+                (1, 1, part.rows, part.columns, count),
+                (0, 0, part.line, part.pixel, part.step()),
+                (0, 0, whole.line, whole.pixel, whole.step()),
+            )
+        )
+        channel += count
+    return moves
+
+
+def _split(epoch: int, work: Work) -> tuple[Move, ...]:
+    """Pieces along the one axis on which they are smaller than the whole, in row-major order."""
+    source, _ = _ends(epoch, work)
+    whole, size = source.shape or source.memory_shape, source.bits // 8
+    pieces = [piece.shape or piece.memory_shape for piece in work.outputs]
+    same = all(len(p) == len(whole) for p in pieces) and size in (1, 2, 4)
+    axes = {i for p in pieces for i, n in enumerate(p) if same and n != whole[i]}
+    axis = min(axes, default=0)
+    dense = source.size == size * int(np.prod(whole)) and min(whole, default=0) > 0
+    if not same or not dense or len(axes) > 1 or sum(p[axis] for p in pieces) != whole[axis]:
+        raise refuse(epoch, work, f"{whole} in pieces of {pieces}")
+    outer, inner = int(np.prod(whole[:axis])), size * int(np.prod(whole[axis + 1 :]))
+    moves, at = [], source.address
+    for piece, shape in zip(work.outputs, pieces, strict=True):
+        row = shape[axis] * inner
+        if piece.size != outer * row:
+            raise refuse(epoch, work, f"{piece.name}: {shape} in {piece.size} bytes")
+        dims = (1, 1, 1, outer, row // size)
+        strides = (whole[axis] * inner, row)
+        moves.append(Move(at, piece.address, size, dims, *((0, 0, 0, s, size) for s in strides)))
+        at += row
+    return tuple(moves)
+
+
+def _slice(epoch: int, work: Work) -> tuple[Move, ...]:
+    """Rows cut out of longer rows: bytes in all, of a piece, rows, bytes of a long row, bits."""
+    numbers = work.options.get("numbers", ())
+    source, target = _ends(epoch, work)
+    if not isinstance(numbers, tuple) or len(numbers) < 5 or min(numbers[:5]) < 1:
+        raise refuse(epoch, work, f"operands {numbers}")
+    total, piece, rows, pitch, bits = numbers[:5]
+    size = bits // 8
+    fits = size in (1, 2, 4) and piece % size == 0 and pitch % size == 0 and piece <= pitch
+    if not fits or total != piece * rows or total > target.size:
+        raise refuse(epoch, work, f"operands {numbers}")
+    dims = (1, 1, 1, rows, piece // size)
+    ways = (0, 0, 0, pitch, size), (0, 0, 0, piece, size)
+    return (Move(source.address, target.address, size, dims, *ways),)
 
 
 def _transpose(epoch: int, work: Work) -> tuple[Move, ...]:
@@ -165,6 +281,8 @@ MOVERS: dict[str, Callable[[int, Work], tuple[Move, ...]]] = {
     "DepthToSpace": _blocks,
     "SpaceToDepth": _blocks,
     "Concat": _concat,
+    "Split": _split,
+    "Slice": _slice,
 }
 """Operators that only move bytes."""
 

@@ -188,6 +188,12 @@ class Unit:
             return self.registers.get(3, 0)
         return self["FSIZE.WIDTH"] * self["FSIZE.HEIGHT"] * self["DEPTH.SIZE"]
 
+    def first_frames(self, count: int) -> Unit:
+        """The same stream engine, made to stop after so many frames."""
+        registers = dict(self.registers)
+        fields_of("STRENG")["LIMIT.CNT"].put(registers, count)
+        return Unit(self.page, registers, self.coefficients)
+
     @property
     def stream_bytes(self) -> int:
         """Bytes a stream engine moves in the epoch."""

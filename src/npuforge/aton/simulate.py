@@ -70,6 +70,7 @@ class EpochRun:
         transfers: bytes of each engine.
         macs: multiply-accumulates of all CONVACCs, zero weights included.
         saturations: units that met a limit at least once.
+        surplus: engines that hold more than anybody takes, and by how many elements.
     """
 
     number: int
@@ -77,6 +78,7 @@ class EpochRun:
     transfers: tuple[Transfer, ...]
     macs: int
     saturations: tuple[Saturation, ...]
+    surplus: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass
@@ -91,6 +93,7 @@ class _Run:
     links: dict[tuple[int, int], Link] = field(default_factory=dict)
     transfers: list[Transfer] = field(default_factory=list)
     met: dict[int, Saturation] = field(default_factory=dict)
+    surplus: dict[str, int] = field(default_factory=dict)
     macs: int = 0
 
     def fail(self, page: int, reason: str) -> ModelError:
@@ -152,8 +155,8 @@ class _Run:
             out = Result(self.streams[page])
         elif kind == "ARITH":
             dual = unit["CTRL.DUALIN"] or unit["CTRL.OP"] == 7
-            other = self.arriving(page, 1) if dual else None
-            out = arithmetic.arith(number, unit, self.arriving(page, 0), other)
+            x = self.arriving(page, 0)
+            out = arithmetic.arith(number, unit, x, self.beside(page, x.size) if dual else None)
             self.note(page, out.saturated, out.stream.size, 8 * unit["CTRL.OBYTES"])
         elif kind == "ACTIV":
             out = arithmetic.activ(number, unit, self.arriving(page, 0))
@@ -166,6 +169,26 @@ class _Run:
         self.active.discard(page)
         self.streams[page] = out.stream
         return out.stream
+
+    def beside(self, page: int, wanted: int) -> Stream:
+        """The second stream of a unit that takes so many elements.
+
+        An epoch ends when its writers have: what an engine holds beyond that is never taken, and
+        compiler 1.1.3 makes such engines.
+        """
+        route = self.route(page, 1)
+        source = None if route is None or route.frames != (0, 0) else route.source
+        engine = None if source is None else self.epoch.units.get(source)
+        if engine is None or kind_of(engine.page) != "STRENG" or engine.page in self.streams:
+            return self.arriving(page, 1)
+        held = engine["LIMIT.CNT"] * engine.frame_elements
+        if held <= wanted or engine.is_writer or wanted % engine.frame_elements:
+            return self.arriving(page, 1)
+        engine = engine.first_frames(wanted // engine.frame_elements)
+        self.surplus[engine.name] = held - wanted
+        self.links[page, 1] = Link(engine.name, UNITS[page], 1, wanted)
+        self.moved(engine, write=False)
+        return read_stream(self.memory, self.epoch.number, engine, check=self.check)
 
     def moved(self, unit: Unit, *, write: bool) -> None:
         pattern = pattern_of(self.epoch.number, unit)
@@ -287,4 +310,5 @@ def run_epoch(epoch: Epoch, memory: Memory, *, check: bool = True) -> EpochRun:
         tuple(run.transfers),
         run.macs,
         tuple(run.met[key] for key in sorted(run.met)),
+        tuple(sorted(run.surplus.items())),
     )

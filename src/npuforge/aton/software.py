@@ -11,110 +11,31 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
-from numpy.typing import NDArray
 
-from npuforge.aton.compiled import Operand, Work
-from npuforge.aton.moves import MOVERS, extent_of, moves_of, operand_of, refuse
+from npuforge.aton.bench import Bench, Reals
+from npuforge.aton.compiled import Work
+from npuforge.aton.moves import MOVERS, moves_of, refuse
+from npuforge.aton.options import option
 from npuforge.aton.streams import Memory
-from npuforge.errors import ModelError
+from npuforge.aton.windows import convolve, pool
 from npuforge.graph import CoordinateMode
 from npuforge.numerics.neural_art.pointwise import Taps, interpolated, resize_coordinates, taps
 
-Reals = NDArray[np.float64]
 Kernel = TypeVar("Kernel")
 
 
-class _Bench:
-    """Memory access of one operator."""
-
-    def __init__(self, memory: Memory, epoch: int, work: Work, check: bool) -> None:
-        self.memory, self.epoch, self.work, self.check = memory, epoch, work, check
-
-    def operand(self, role: str) -> Operand:
-        return operand_of(self.epoch, self.work, role)
-
-    def span(self, item: Operand, size: int) -> int:
-        return extent_of(self.epoch, self.work, item, size)
-
-    def view(self, item: Operand, kind: np.dtype[np.generic]) -> NDArray[np.generic]:
-        """Elements of an operand as they lie in memory, writable."""
-        span = self.span(item, kind.itemsize)
-        return self.strided(item.address, span, kind, item.shape, item.strides)
-
-    def strided(
-        self,
-        address: int,
-        span: int,
-        kind: np.dtype[np.generic],
-        shape: tuple[int, ...],
-        strides: tuple[int, ...],
-    ) -> NDArray[np.generic]:
-        """Bytes of memory as a strided array, writable."""
-        base, data = self.memory.region(self.epoch, self.work.node, address, address + span - 1)
-        flat = data[address - base : address - base + span]
-        return as_strided(flat[: kind.itemsize].view(kind), shape, strides)
-
-    def kind_of(self, item: Operand, real: bool) -> np.dtype[np.generic]:
-        if real:
-            return np.dtype("<f4")
-        return np.dtype(np.int8 if item.signed else np.uint8)
-
-    def read(self, role: str, *, real: bool) -> Reals:
-        """Values of an operand, shape (batch, height, width, channels)."""
-        item = self.operand(role)
-        kind = self.kind_of(item, real)
-        self.checked(item.address, self.span(item, kind.itemsize))
-        return np.array(self.view(item, kind), np.float64)
-
-    def checked(self, address: int, size: int) -> None:
-        missing = self.memory.first_unwritten(address, size) if self.check else None
-        if missing is not None:
-            raise ModelError("ATN-011", epoch=self.epoch, unit=self.work.node, address=hex(missing))
-
-    def write(self, role: str, values: NDArray[np.generic], *, real: bool) -> None:
-        item = self.operand(role)
-        kind = self.kind_of(item, real)
-        view = self.view(item, kind)
-        if values.size != view.size:
-            raise refuse(self.epoch, self.work, f"{values.size} values for {view.shape}")
-        view[...] = values.reshape(view.shape).astype(kind)
-        self.memory.mark(item.address, self.span(item, kind.itemsize))
-
-    def real(self, role: str) -> Reals:
-        """A vector of float32 parameters."""
-        item = self.operand(role)
-        data = self.memory.peek(item.address, 4 * max(1, item.count))
-        return np.frombuffer(data, "<f4").astype(np.float64)
-
-    def whole(self, role: str, size: int = 1) -> Reals:
-        """A vector of integer parameters of so many bytes."""
-        item = self.operand(role)
-        kind = f"<i{size}" if item.signed or size > 1 else "<u1"
-        data = self.memory.peek(item.address, size * max(1, item.count))
-        return np.frombuffer(data, kind).astype(np.float64)
-
-    def quantised(self, values: Reals, role: str, scale: str, zero: str) -> NDArray[np.float64]:
-        """Real values to steps of the output, halves to even, limits of its type."""
-        signed = self.operand(role).signed
-        low, high = (-128, 127) if signed else (0, 255)
-        steps = np.rint(values / self.real(scale)[0]) + self.whole(zero)[0]
-        kept: Reals = np.clip(steps, low, high)
-        return kept
-
-
-def _dequantise(bench: _Bench) -> None:
+def _dequantise(bench: Bench) -> None:
     steps = bench.read("input", real=False) - bench.whole("izp")[0]
     scale = np.float32(bench.real("is")[0])
     bench.write("output", steps.astype(np.float32) * scale, real=True)
 
 
-def _quantise(bench: _Bench) -> None:
+def _quantise(bench: Bench) -> None:
     values = bench.read("input", real=True)
     bench.write("output", bench.quantised(values, "output", "os", "ozp"), real=False)
 
 
-def _softmax(bench: _Bench) -> None:
+def _softmax(bench: Bench) -> None:
     integer = "is" in bench.work.operands
     axis = softmax_axis(bench.work)
     values = bench.read("input", real=not integer)
@@ -126,12 +47,6 @@ def _softmax(bench: _Bench) -> None:
         bench.write("output", bench.quantised(shares, "output", "os", "ozp"), real=False)
     else:
         bench.write("output", shares, real=True)
-
-
-def option(work: Work, name: str, default: float) -> float:
-    """A number among the options of an operator."""
-    value = work.options.get(name, default)
-    return float(value) if isinstance(value, int | float) else default
 
 
 def softmax_axis(work: Work) -> int:
@@ -180,7 +95,7 @@ def resize_taps(epoch: int, work: Work, size: int, made: int) -> Taps:
     return taps(size, place)
 
 
-def _resize(bench: _Bench) -> None:
+def _resize(bench: Bench) -> None:
     integer = "is" in bench.work.operands
     x = bench.read("input", real=not integer)
     if integer:
@@ -195,49 +110,6 @@ def _resize(bench: _Bench) -> None:
         bench.write("output", x, real=True)
 
 
-def listed(work: Work, name: str, count: int, default: int) -> tuple[int, ...]:
-    """A list among the options of an operator; all `default` where it has none of that length."""
-    value = work.options.get(name)
-    if isinstance(value, tuple) and len(value) == count:
-        return value
-    return (default,) * count
-
-
-def _convolve(bench: _Bench) -> None:
-    """Integer convolution: exact sums, one rounding to output steps."""
-    if "is" not in bench.work.operands:
-        raise refuse(bench.epoch, bench.work, "float convolution")
-    x = bench.read("input", real=False) - bench.whole("izp")[0]
-    weights = bench.read("weights", real=False)
-    zero = bench.whole("wzp")
-    weights = weights - (zero.reshape(-1, 1, 1, 1) if zero.size == len(weights) else zero[0])
-    top, left, bottom, right = listed(bench.work, "pads", 4, 0)
-    down, across = listed(bench.work, "strides", 2, 1)
-    groups = int(option(bench.work, "ngroup", 1))
-    if listed(bench.work, "dilations", 2, 1) != (1, 1) or len(x) != 1:
-        raise refuse(bench.epoch, bench.work, "dilation or several images")
-    x = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)))[0]
-    made, high, wide, deep = weights.shape
-    rows, columns = (x.shape[0] - high) // down + 1, (x.shape[1] - wide) // across + 1
-    if x.shape[2] != deep * groups or made % groups or rows < 1 or columns < 1:
-        raise refuse(bench.epoch, bench.work, f"{x.shape} with kernels {weights.shape}")
-    total = np.zeros((rows, columns, made))
-    each = made // groups
-    for i in range(high):
-        for j in range(wide):
-            part = x[
-                i : i + (rows - 1) * down + 1 : down, j : j + (columns - 1) * across + 1 : across
-            ]
-            for g in range(groups):
-                kernel = weights[g * each : (g + 1) * each, i, j]
-                span = part[:, :, g * deep : (g + 1) * deep]
-                total[:, :, g * each : (g + 1) * each] += span @ kernel.T
-    if "bias" in bench.work.operands:
-        total += bench.whole("bias", 4)
-    real = total * (bench.real("is")[0] * bench.real("ws"))
-    bench.write("output", bench.quantised(real, "output", "os", "ozp"), real=False)
-
-
 _CURVES: dict[str, Callable[[Reals, float, float], Reals]] = {
     "LL_SW_HARDSIGMOID": lambda x, a, b: np.clip(a * x + b, 0, 1),
     "LL_SW_HARDSWISH": lambda x, a, b: x * np.clip(x / 6 + 0.5, 0, 1),
@@ -248,6 +120,16 @@ _CURVES: dict[str, Callable[[Reals, float, float], Reals]] = {
     "LL_SW_EXP": lambda x, a, b: np.exp(x),
     "LL_SW_SQRT": lambda x, a, b: np.sqrt(x),
     "LL_SW_ABS": lambda x, a, b: np.abs(x),
+    "LL_SW_RECIPROCAL": lambda x, a, b: 1 / x,
+    "LL_SW_NEG": lambda x, a, b: -x,
+    "LL_SW_LOG": lambda x, a, b: np.log(x),
+    "LL_SW_SIN": lambda x, a, b: np.sin(x),
+    "LL_SW_COS": lambda x, a, b: np.cos(x),
+    "LL_SW_SIGN": lambda x, a, b: np.sign(x),
+    "LL_SW_ROUND": lambda x, a, b: np.rint(x),
+    "LL_SW_FLOOR": lambda x, a, b: np.floor(x),
+    "LL_SW_CEIL": lambda x, a, b: np.ceil(x),
+    "LL_SW_SWISH": lambda x, a, b: x / (1 + np.exp(-x)),
 }
 
 
@@ -256,7 +138,7 @@ def curve_of(work: Work) -> str:
     return str(work.options.get("type", work.options.get("general.type", "")))
 
 
-def _curve(bench: _Bench) -> None:
+def _curve(bench: Bench) -> None:
     kind = curve_of(bench.work)
     if kind not in _CURVES or "is" in bench.work.operands:
         raise refuse(bench.epoch, bench.work, kind)
@@ -265,7 +147,93 @@ def _curve(bench: _Bench) -> None:
     bench.write("output", made, real=True)
 
 
-def _move(bench: _Bench) -> None:
+_PAIRS: dict[str, Callable[[Reals, Reals], Reals]] = {
+    "LL_SW_ARITHADD": np.add,
+    "LL_SW_ARITHSUB": np.subtract,
+    "LL_SW_ARITHMUL": np.multiply,
+    "LL_SW_ARITHDIV": np.divide,
+    "LL_SW_ARITHMIN": np.minimum,
+    "LL_SW_ARITHMAX": np.maximum,
+}
+
+
+def _pairwise(bench: Bench) -> None:
+    """Two tensors, the smaller one repeated; float32, or integer with one rounding."""
+    kind = curve_of(bench.work)
+    if kind not in _PAIRS:
+        raise refuse(bench.epoch, bench.work, kind)
+    integer = "is" in bench.work.operands
+    if integer:
+        first = bench.dequantised("input", "is", "izp")
+        second = bench.dequantised("operand", "operand_s", "operand_zp")
+    else:
+        first, second = bench.read("input", real=True), bench.read("operand", real=True)
+    try:
+        made = _PAIRS[kind](first, second)
+    except ValueError as error:
+        raise refuse(bench.epoch, bench.work, str(error)) from None
+    if integer:
+        bench.write("output", bench.quantised(made, "output", "os", "ozp"), real=False)
+    else:
+        bench.write("output", made, real=True)
+
+
+def _normalise(bench: Bench) -> None:
+    """Batch normalisation with its own mean and variance, float32."""
+    x = bench.read("input", real=True)
+    scale, bias, mean, spread = (bench.real(name) for name in ("scale", "bias", "mean", "var"))
+    count = scale.size
+    axes = [axis for axis in (3, 2, 1) if x.shape[axis] == count]
+    if not axes or any(part.size != count for part in (bias, mean, spread)):
+        raise refuse(bench.epoch, bench.work, f"{count} factors for {x.shape}")
+    shape = [count if axis == axes[0] else 1 for axis in range(4)]
+    scale, bias, mean, spread = (part.reshape(shape) for part in (scale, bias, mean, spread))
+    epsilon = option(bench.work, "epsilon", 1e-5)
+    bench.write("output", (x - mean) / np.sqrt(spread + epsilon) * scale + bias, real=True)
+
+
+def _slope(bench: Bench) -> None:
+    """PReLU: a slope a channel for what is negative, float32."""
+    x, slope = bench.read("input", real=True), bench.real("operand")
+    channels = x.shape[3]
+    # compilers state one slope more than there are channels
+    if slope.size not in (1, channels, channels + 1):
+        raise refuse(bench.epoch, bench.work, f"{slope.size} slopes for {channels} channels")
+    slope = slope[:channels] if slope.size > 1 else slope
+    bench.write("output", np.where(x > 0, x, slope * x), real=True)
+
+
+def _cast(bench: Bench) -> None:
+    """Float32 to fixed point and back, as the runtime's own source does it.
+
+    With bits behind the point the number is rounded, halves away from zero; with a step above one
+    it is cut towards zero.
+    """
+    work = bench.work
+    if len(work.inputs) != 1 or len(work.outputs) != 1 or work.inputs[0].scales:
+        raise refuse(bench.epoch, work, "other than one buffer of plain numbers")
+    source, target = work.inputs[0], work.outputs[0]
+    kinds = []
+    for end in (source, target):
+        if end.real != (end.bits == 32) or end.bits not in (8, 16, 32) or end.scales:
+            raise refuse(bench.epoch, work, f"{end.name}: {end.bits} bits")
+        kinds.append(np.dtype("<f4" if end.real else f"<i{end.bits // 8}"))
+    if source.size * target.bits != target.size * source.bits or source.real == target.real:
+        raise refuse(bench.epoch, work, f"{source.size} bytes to {target.size}")
+    bench.checked(source.address, source.size)
+    data = np.frombuffer(bench.memory.peek(source.address, source.size), kinds[0])
+    if target.real:
+        made = data.astype(np.float32) / np.float32(2.0**source.fraction)
+    else:
+        scaled = data * np.float32(2.0**target.fraction)
+        if target.fraction >= 0:
+            scaled = scaled + np.where(data > 0, np.float32(0.5), np.float32(-0.5))
+        limits = np.iinfo(kinds[1])
+        made = np.clip(np.trunc(scaled), limits.min, limits.max)
+    bench.memory.load(target.address, made.astype(kinds[1]).tobytes())
+
+
+def _move(bench: Bench) -> None:
     for move in moves_of(bench.epoch, bench.work):
         bench.checked(move.source, move.source_reach)
         kind = np.dtype(f"<u{move.size}")
@@ -278,25 +246,31 @@ def _move(bench: _Bench) -> None:
 
 
 def kernel_of(epoch: int, work: Work, kernels: Mapping[str, Kernel]) -> Kernel:
-    """The entry for an operator by its kind; functions of each value share one.
+    """The entry for an operator by its kind, or by the library's function that carries it out.
 
     Raises:
         ModelError: ATN-013 an operator that is not modelled.
     """
-    curve = str(work.options.get("function", "")).endswith("_activ")
-    found = kernels.get(work.kind, kernels["HardSigmoid"] if curve else None)
+    found = kernels.get(work.kind) or kernels.get(str(work.options.get("function", "")))
     if found is None:
         raise refuse(epoch, work, "unknown operator")
     return found
 
 
-_KERNELS: dict[str, Callable[[_Bench], None]] = {
+_KERNELS: dict[str, Callable[[Bench], None]] = {
     "DequantizeLinear": _dequantise,
     "QuantizeLinear": _quantise,
     "Softmax": _softmax,
     "Resize": _resize,
-    "Conv": _convolve,
+    "Conv": convolve,
     "HardSigmoid": _curve,
+    "PRelu": _slope,
+    "Cast": _cast,
+    "ll_sw_forward_activ": _curve,
+    "ll_sw_forward_pool": pool,
+    "ll_sw_forward_arith": _pairwise,
+    "ll_sw_forward_eltwise_integer": _pairwise,
+    "ll_sw_forward_bn": _normalise,
     **dict.fromkeys(MOVERS, _move),
 }
 
@@ -308,5 +282,6 @@ def run_work(work: Work, memory: Memory, epoch: int, *, check: bool = True) -> N
         ModelError: ATN-013 an operator that is not modelled, ATN-011 a read of bytes nothing wrote,
             ATN-008 an address outside memory.
     """
-    bench = _Bench(memory, epoch, work, check)
-    kernel_of(epoch, work, _KERNELS)(bench)
+    kernel = kernel_of(epoch, work, _KERNELS)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        kernel(Bench(memory, epoch, work, check))

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from npuforge.graph import NUMPY_TYPES, Array, Graph
-from npuforge.lowering import Schedule
+from npuforge.lowering import RowPiece, Schedule
 from npuforge.memory import Plan
 from npuforge.numerics import (
     CONST_SPACE,
@@ -65,6 +67,10 @@ class HostBoard:
         self._at: dict[int, list[str]] = {}
         for name, place in schedule.tensors.items():
             self._at.setdefault(place.step, []).append(name)
+        self._rows: dict[int, list[tuple[str, RowPiece]]] = {}
+        for name, pieces in schedule.pieces.items():
+            for piece in pieces:
+                self._rows.setdefault(piece.step, []).append((name, piece))
         self.reset()
 
     def reset(self) -> None:
@@ -76,6 +82,8 @@ class HostBoard:
 
     def run(self, inputs: Mapping[str, Array], *, capture: bool = False) -> RunResult:
         """Run one inference; with `capture`, read each tensor right after its last writer.
+
+        A tensor of which only some rows exist at a time is put together row by row.
 
         Raises:
             UsageError: an input is missing or has another shape or type.
@@ -95,8 +103,21 @@ class HostBoard:
                 self._program.run(index, 1)
                 for name in self._at.get(index, ()):
                     tensors[name] = self._view(name).copy()
+                for name, piece in self._rows.get(index, ()):
+                    self._put(tensors, name, piece)
         outputs = {name: self._view(name).copy() for name in self._graph.outputs}
         return RunResult(outputs, tensors)
+
+    def _put(self, tensors: dict[str, Array], name: str, piece: RowPiece) -> None:
+        if name not in tensors:
+            tensor = self._graph.tensors[name]
+            tensors[name] = np.empty(tensor.shape, NUMPY_TYPES[tensor.dtype])
+        home = self._plan.places[piece.buffer]
+        at = home.offset + piece.offset
+        raw = tensors[name].reshape(-1).view(np.uint8)
+        raw[piece.start : piece.start + piece.nbytes] = self._spaces[home.region][
+            at : at + piece.nbytes
+        ]
 
     def _view(self, name: str) -> Array:
         tensor = self._graph.tensors[name]

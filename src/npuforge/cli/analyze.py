@@ -26,6 +26,13 @@ def command(
     fix_shape: list[str] = typer.Option(
         [], "--fix-shape", help="NAME=1x3x224x224: fixes the free dimensions of an input."
     ),
+    activations: str | None = typer.Option(
+        None,
+        help="Bytes that the activations may take, for example 294KiB; default: all there are.",
+    ),
+    tiling: bool = typer.Option(
+        True, help="Compute in stripes of rows what does not fit otherwise; the same results."
+    ),
     cpu: list[str] = typer.Option([], "--cpu", help="Node or operator forced to the CPU."),
     strict: float | None = typer.Option(
         None, "--strict", help="Exit 1 when fewer nodes than this percentage stay on the NPU."
@@ -51,7 +58,7 @@ def command(
     from npuforge.cli import npu_tables
     from npuforge.cli.common import console, print_json, progress
     from npuforge.cli.lint import print_findings
-    from npuforge.report import analysis_document
+    from npuforge.report import analysis_document, tiling_notes
     from npuforge.report.lint import lint_section
 
     if len(models) > 1:
@@ -63,7 +70,10 @@ def command(
         npu_tables.show_boards(graph, cpu, integer_io, as_json)
         return
     with progress("analyzing"):
-        planned, board = api.analyze_model(model, target, contract=contract, fix_shape=fix_shape)
+        planned, board = api.analyze_model(
+            model, target, contract=contract, fix_shape=fix_shape, activations=activations,
+            tiling=tiling,
+        )  # fmt: skip
         api.check_clock(board, clock)
         view = npu_tables.view_of(
             planned.graph, board, clock, cpu=cpu, integer_io=integer_io, release=release,
@@ -75,6 +85,8 @@ def command(
         print_json({**analysis_document(planned, board, clock), **parts})
     else:
         _print(planned, board.title, verbose)
+        for note in tiling_notes(planned, board, clock):
+            console().print(note, markup=False, soft_wrap=True)
         npu_tables.show(view, only_npu=only_npu, verbose=verbose)
         if view.npu is not None and found:
             console().print()

@@ -23,6 +23,13 @@ def command(
     fix_shape: list[str] = typer.Option(
         [], "--fix-shape", help="NAME=1x3x224x224: fixes the free dimensions of an input."
     ),
+    activations: str | None = typer.Option(
+        None,
+        help="Bytes that the activations may take, for example 294KiB; default: all there are.",
+    ),
+    tiling: bool = typer.Option(
+        True, help="Compute in stripes of rows what does not fit otherwise; the same results."
+    ),
     emulate: str = typer.Option("auto", help="auto, on or off: the run on an emulated Cortex-M55."),
     force: bool = typer.Option(False, "--force", help="Replace an existing folder."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
@@ -49,6 +56,8 @@ def command(
             image_range=image_range,
             contract=contract,
             fix_shape=fix_shape,
+            activations=activations,
+            tiling=tiling,
             emulate=emulate,
             force=force,
             tick=status,

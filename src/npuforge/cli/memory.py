@@ -23,29 +23,36 @@ class Action(StrEnum):
 
 def command(
     action: Action = typer.Argument(
-        help="fit: does the system of a description fit, and where does everything lie; write: the "
+        help="fit: does a model, or the system of a description, fit, and where does everything "
+        "lie; write: the "
         "files that follow from it; check: do files that describe memory agree; ledger: every byte "
         "of a linked program; measure: build a model's firmware, account for it, run it in the "
         "emulator; map: draw a model's plan over time; export: a model's plan for "
         "tflite-micro (.tflite) or MiniMalloc (.csv)."
     ),
     paths: list[Path] = typer.Argument(
-        help="fit, write: the description (TOML); ledger: the ELF, and its map if elsewhere; "
-        "measure, map, export: a model; check: linker scripts, ELF, map, .mpool, c_info.json, "
-        "nf_mpu.c, descriptions."
+        help="fit: the description (TOML) or a model; write: the description; ledger: the ELF, and "
+        "its map if elsewhere; measure, map, export: a model; check: linker scripts, ELF, map, "
+        ".mpool, c_info.json, nf_mpu.c, descriptions."
     ),
     target: str | None = typer.Option(
         None,
         "--target",
         "-t",
-        help="ledger: machine the program was linked for; measure, map, export: board (mps3-an547 "
-        "when left out); check: board whose memory everything must lie in.",
+        help="ledger: machine the program was linked for; fit (a model), measure, map, export: "
+        "board (mps3-an547 when left out); check: board whose memory everything must lie in.",
     ),
     output: Path | None = typer.Option(
         None,
         "--output",
         "-o",
         help="write: folder for the files; map: .svg or .html file; export: .tflite or .csv file.",
+    ),
+    activations: str | None = typer.Option(
+        None, help="fit (a model): bytes that its activations may take, for example 294KiB."
+    ),
+    tiling: bool = typer.Option(
+        True, help="fit (a model): compute in stripes of rows what does not fit otherwise."
     ),
     force: bool = typer.Option(False, "--force", help="Replace existing files."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
@@ -63,7 +70,10 @@ def command(
     if action is Action.FIT:
         if len(paths) != 1:
             raise UsageError("SYS-004", action=action, want=1, got=len(paths))
-        _fit(paths[0], as_json)
+        if paths[0].suffix.lower() == ".toml":
+            _fit(paths[0], as_json)
+        else:
+            _fit_model(paths[0], target or "mps3-an547", activations, tiling, as_json)
         return
     if action is Action.WRITE:
         if len(paths) != 1 or output is None:
@@ -109,6 +119,38 @@ def command(
     print_json(document) if as_json else _ledger(document)
 
 
+def _fit_model(
+    path: Path, target: str, activations: str | None, tiling: bool, as_json: bool
+) -> None:
+    """The plan of one model, in stripes where need be; else why it does not fit and what helps."""
+    from npuforge import api
+    from npuforge.cli.common import console, print_error, print_json, print_table
+    from npuforge.report import tiling_notes
+    from npuforge.report.system import model_fit_document
+
+    found = api.fit_model(path, target, activations=activations, tiling=tiling)
+    refused = None if found.refused is None else str(found.refused)
+    document = model_fit_document(found.planned, refused, found.diagnosis, found.target)
+    if as_json:
+        print_json(document)
+    else:
+        if found.refused is not None:
+            print_error(found.refused)
+        if found.planned is not None:
+            plan = document["model"]
+            print_table(
+                f"{plan['name']} on {found.target.name}",
+                ("memory", "holds", ">used", ">size"),
+                [(r["name"], r["holds"], r["used"], r["size"]) for r in plan["regions"]],
+            )
+            for note in tiling_notes(found.planned, found.target, "nominal"):
+                console().print(note, markup=False, soft_wrap=True)
+        if document["shortfall"] is not None:
+            _shortfall(document["shortfall"])
+    if not document["fits"]:
+        raise typer.Exit(1)
+
+
 def _fit(path: Path, as_json: bool) -> None:
     """The layout, or why there is none; then networks that leave the chip, with remedies."""
     from npuforge import api
@@ -127,7 +169,7 @@ def _fit(path: Path, as_json: bool) -> None:
         line["account"] == "activations" and not on_chip
         for on_chip, line in _lines_with_place(document)
     )
-    wanted = outside or (refused is not None and refused.code == "MEM-001")
+    wanted = outside or (refused is not None and refused.code in ("MEM-001", "MEM-021"))
     document["shortfalls"] = [diagnosis_document(d) for d in api.shortfalls(path)] if wanted else []
     if as_json:
         print_json(document)
@@ -168,12 +210,12 @@ def _shortfall(entry: dict[str, Any]) -> None:
     )
     print_table(
         "what helps",
-        ("remedy", "what", ">on the chip", "fits", ">outside", ">ms", ">ms on chip"),
+        ("remedy", "what", ">on the chip", "fits", ">outside", ">ms", ">ms added"),
         [
             (
                 r["kind"], r["detail"], r["planned"], "yes" if r["fits"] else "no", r["outside"],
                 "" if r["ms"] is None else f"{r['ms']:.2f}",
-                "" if r["ms_on_chip"] is None else f"{r['ms_on_chip']:.2f}",
+                "" if r["added_ms"] is None else f"{r['added_ms']:.2f}",
             )
             for r in entry["remedies"]
         ],
@@ -181,10 +223,21 @@ def _shortfall(entry: dict[str, Any]) -> None:
 
 
 def _fitted(document: dict[str, Any]) -> None:
-    from npuforge.cli.common import console
+    from npuforge.cli.common import console, print_table
     from npuforge.messages import text
 
     _ledger(document["ledger"], sizes=False)
+    tiled = [(n["name"], n["tiling"]) for n in document["networks"] if n["tiling"] is not None]
+    if tiled:
+        print_table(
+            "computed in stripes of rows",
+            ("network", ">bytes before", ">after", ">calls added", ">bytes moved", ">MACs again"),
+            [
+                (name, t["bytes_before"], t["bytes_after"], t["kernel_calls_added"],
+                 t["bytes_moved"], t["macs_recomputed"])
+                for name, t in tiled
+            ],
+        )  # fmt: skip
     spent = document["budget"]
     out = console()
     code = "SYS-within" if spent["within"] else "SYS-over"

@@ -33,6 +33,13 @@ def command(
     fix_shape: list[str] = typer.Option(
         [], "--fix-shape", help="NAME=1x3x224x224: fixes the free dimensions of an input."
     ),
+    activations: str | None = typer.Option(
+        None,
+        help="Bytes that the activations may take, for example 294KiB; default: all there are.",
+    ),
+    tiling: bool = typer.Option(
+        True, help="Compute in stripes of rows what does not fit otherwise; the same results."
+    ),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
 ) -> None:
     """Compare a model layer by layer and name the first tensor that differs."""
@@ -64,6 +71,8 @@ def command(
             image_range=image_range,
             contract=contract,
             fix_shape=fix_shape,
+            activations=activations,
+            tiling=tiling,
         )
     if as_json:
         print_json(validation_document(validation))

@@ -14,7 +14,7 @@ from npuforge.cost.epochs import EpochWork, epoch_works
 from npuforge.cost.neural_art import EpochCost, NpuCost, npu_cost
 from npuforge.cost.residence import Memory, Residence, activation_limits, place_activations
 from npuforge.cost.timing import Bottleneck
-from npuforge.cost.work import Cost, StepWork, count_work
+from npuforge.cost.work import Cost, StepWork, copy_ms, count_work
 
 __all__ = [
     "DEFAULT_RELEASE",
@@ -32,6 +32,7 @@ __all__ = [
     "StepWork",
     "activation_limits",
     "compiler_rules",
+    "copy_ms",
     "count_work",
     "epoch_works",
     "format_calibration",

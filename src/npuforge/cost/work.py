@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from npuforge.cost.constants import load_calibration
 from npuforge.lowering import BufferKind, Schedule
+from npuforge.targets import OperatingPoint
 
 
 @dataclass(frozen=True)
@@ -64,3 +66,20 @@ def count_work(schedule: Schedule) -> Cost:
             StepWork(step.node, step.op, step.kernel, step.macs, read, written, constant)
         )
     return Cost(tuple(entries))
+
+
+def copy_ms(calls: int, moved_bytes: int, point: OperatingPoint) -> float:
+    """Milliseconds of kernel calls that compute nothing new, and of bytes that the CPU moves.
+
+    Clocks of a call are those of the cheapest call that was measured on a Cortex-M55 (`slice` in
+    the calibration file), clocks of a byte those of `concat`.
+
+    Args:
+        calls: kernel calls.
+        moved_bytes: bytes that are copied.
+        point: gives the CPU's clock.
+    """
+    calibration = load_calibration()
+    clocks = calls * calibration.kernel("slice").base
+    clocks += moved_bytes * calibration.kernel("concat").element
+    return clocks / point.cpu_mhz / 1e3

@@ -30,7 +30,7 @@ _LINK = re.compile(
 )
 """Every part bounded: a generated line may be as long as its writer likes."""
 _BUFFER = re.compile(
-    r"\.offset_start = (\d+),\s*\.offset_end = (\d+),.{0,200}?\.is_param = 0,.{0,700}?"
+    r"\.offset_start = (\d{1,18}),\s*\.offset_end = (\d{1,18}),.{0,200}?\.is_param = 0,.{0,700}?"
     r"\.type = DataType_(\w+)",
     re.DOTALL,
 )

@@ -289,7 +289,7 @@ def _own_ram(program: Program, code: set[int]) -> Iterator[Finding]:
     """A filter configured over the RAM that the program runs from."""
     for step in program.steps:
         if step.event.kind == "call" and step.name.startswith("HAL_RIF_RISAF_Config"):
-            match = re.search(r"\bRISAF(\d+)(?:_S)?\b", step.args[0] if step.args else "")
+            match = re.search(r"\bRISAF(\d{1,3})(?:_S)?\b", step.args[0] if step.args else "")
             if match and _RISAF_OF.get(int(match[1])) in code:
                 yield OWN_RAM.at(step.at(), number=match[1])
                 return

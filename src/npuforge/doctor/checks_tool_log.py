@@ -204,8 +204,8 @@ def _report(log: LogFile) -> Iterator[Finding]:
     yield from _clocks(log)
 
 
-_PARAMS = re.compile(r"params\s*#\s*:\s*([\d,]+)\s*items", re.IGNORECASE)
-_STORED = re.compile(r"weights\s*\(ro\)\s*:\s*([\d,]+)\s*B\b", re.IGNORECASE)
+_PARAMS = re.compile(r"params\s*#\s*:\s*(\d[\d,]{0,23})\s*items", re.IGNORECASE)
+_STORED = re.compile(r"weights\s*\(ro\)\s*:\s*(\d[\d,]{0,23})\s*B\b", re.IGNORECASE)
 FLOAT_BYTES = 4.4
 """Stored bytes for each parameter above which even float weights have grown."""
 

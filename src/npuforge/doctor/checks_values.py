@@ -38,7 +38,7 @@ def _versions(project: Project) -> Iterator[Finding]:
     for item in project.of(Kind.C_HEADER):
         if item.path.name == "ll_aton_version.h":
             text = project.text(item)
-            parts = dict(re.findall(r"#define\s+LL_ATON_VERSION_(\w+)\s+\(?(\d+)", text))
+            parts = dict(re.findall(r"#define\s+LL_ATON_VERSION_(\w+)\s+\(?(\d{1,9})\b", text))
             version = tuple(int(parts[k]) for k in _PARTS if k in parts)
             headers.setdefault(version, item.at(1, "LL_ATON_VERSION " + dotted(version)))
     networks = networks_of(project)

@@ -15,12 +15,13 @@ from npuforge.doctor.findings import Evidence
 from npuforge.doctor.project import Artefact, Project
 
 _GUARD = re.compile(
-    r"LL_ATON_VERSION_MAJOR\s*!=\s*(\d+).*?LL_ATON_VERSION_MINOR\s*!=\s*(\d+).*?"
-    r"LL_ATON_VERSION_MICRO\s*!=\s*(\d+)(?:.*?LL_ATON_VERSION_DEV\s*!=\s*(\d+))?"
+    r"LL_ATON_VERSION_MAJOR\s*!=\s*(\d{1,9})\b.*?LL_ATON_VERSION_MINOR\s*!=\s*(\d{1,9})\b.*?"
+    r"LL_ATON_VERSION_MICRO\s*!=\s*(\d{1,9})\b(?:.*?LL_ATON_VERSION_DEV\s*!=\s*(\d{1,9})\b)?"
 )
-_POOL_USED = re.compile(r"/\* global pool (\d+) is (\?|[\d.]+ [KMG]?B)")
+_POOL_USED = re.compile(r"/\* global pool (\d{1,9}) is (\?|\d{1,12}(?:\.\d{1,9})? [KMG]?B)")
 _POOL = re.compile(
-    r"/\* index=(\d+) file postfix=(\S+) name=(\S+) offset=(0x[0-9a-fA-F]+)\s+\S*\s*size=(\d+)"
+    r"/\* index=(\d{1,9}) file postfix=(\S+) name=(\S+) offset=(0x[0-9a-fA-F]{1,16})\s+\S*\s*"
+    r"size=(\d{1,18})\b"
     r"([^\n]*)"
 )
 _SETTER = re.compile(
@@ -29,7 +30,7 @@ _SETTER = re.compile(
 _INFO = re.compile(r"LL_ATON_(Input|Output)_Buffers_Info_(\w+)\s*\(void\)\s*\{(.*?)\n\}", re.DOTALL)
 _ENTRY = re.compile(r"\{\s*\.name = \"([^\"]*)\",(.*?)\n\s*\}", re.DOTALL)
 _FLAGS = re.compile(r"\.flags\s*=\s*(EpochBlock_Flags[\w |]*)")
-_ADDRESS = re.compile(r"\b0x([379][0-9a-fA-F]{7})UL\s*\+\s*(\d+)\)")
+_ADDRESS = re.compile(r"\b0x([379][0-9a-fA-F]{7})UL\s*\+\s*(\d{1,18})\)")
 
 
 @dataclass(frozen=True)
@@ -209,17 +210,23 @@ def _tensors(text: str, info: re.Match[str]) -> tuple[Tensor, ...]:
             Tensor(
                 match[1], info[1] == "Output", address, end - start,
                 fields.get("type", "").removeprefix("DataType_"), _int(fields.get("nbits")),
-                tuple(int(v) for v in _array(body, fields.get("shape", ""))),
+                tuple(int(v) for v in _array(body, fields.get("shape", "")) if _WHOLE.fullmatch(v)),
                 next((float(v) for v in _array(body, fields.get("scale", ""))), None),
-                next((int(v) for v in _array(body, fields.get("offset", ""))), None),
+                next(
+                    (int(v) for v in _array(body, fields.get("offset", "")) if _WHOLE.fullmatch(v)),
+                    None,
+                ),
                 line_of(text, info.start(3) + match.start()),
             )
         )  # fmt: skip
     return tuple(found)
 
 
+_WHOLE = re.compile(r"-?\d{1,18}")
+
+
 def _int(text: str | None) -> int:
-    match = re.match(r"\d+", text or "")
+    match = re.match(r"\d{1,18}(?!\d)", text or "")
     return int(match[0]) if match else 0
 
 
@@ -227,7 +234,7 @@ def _array(body: str, name: str) -> list[str]:
     if not name:
         return []
     match = re.search(rf"\b{re.escape(name.strip())}\[\]\s*=\s*\{{([^}}]*)\}}", body)
-    return re.findall(r"-?[\d.]+(?:e[-+]?\d+)?", match[1]) if match else []
+    return re.findall(r"-?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", match[1]) if match else []
 
 
 def networks_of(project: Project) -> tuple[NetworkFacts, ...]:

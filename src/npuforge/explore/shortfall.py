@@ -16,7 +16,9 @@ from npuforge.cost import (
 )
 from npuforge.cost.neural_art import cost_of_works
 from npuforge.errors import PlanError
+from npuforge.explore.fit import limited, on_chip, tiling_ms
 from npuforge.explore.system import load_models
+from npuforge.explore.tiling import tile_into, tile_least
 from npuforge.graph import Graph
 from npuforge.lowering import BufferKind, Schedule
 from npuforge.mapping import map_to_npu
@@ -42,13 +44,14 @@ class Remedy:
     """A change and what it does.
 
     Attributes:
-        kind: "in place", "integers", "resolution" or "spill".
+        kind: "in place", "pool", "tiling", "integers", "resolution" or "spill".
         detail: what exactly, in words or names.
         planned: bytes of activations on the chip after it, as planned.
         fits: whether that is on the chip altogether.
         outside: bytes of activations in memory outside of the chip.
         ms: predicted milliseconds of one inference after it; None where there is no estimate.
         before_ms: the same if all of it were on the chip.
+        added_ms: predicted milliseconds that it adds to an inference; None without an estimate.
     """
 
     kind: str
@@ -58,6 +61,7 @@ class Remedy:
     outside: int = 0
     ms: float | None = None
     before_ms: float | None = None
+    added_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -68,19 +72,18 @@ class Diagnosis:
     shortfall: Shortfall
     remedies: tuple[Remedy, ...]
 
-
-def on_chip(target: Target) -> Target:
-    """A target without activation memory outside of the chip."""
-    kept = tuple(p for p in target.pools if not (p.external and p.use is Use.ACTIVATIONS))
-    return replace(target, pools=kept)
+    def helps(self, kind: str) -> bool:
+        """Whether a remedy of this kind is enough."""
+        return any(r.kind == kind and r.fits for r in self.remedies)
 
 
 def diagnose(name: str, graph: Graph, schedule: Schedule, target: Target) -> Diagnosis | None:
     """Why a network does not fit on the chip and what helps; None when it fits.
 
-    Remedies: element-wise operators in place of an input that ends there; activations as int8 where
-    they are float; a smaller input, with all maps in proportion; the fewest bytes of buffers in
-    memory outside of the chip, with the time that costs. Every one is planned.
+    Remedies: element-wise operators in place of an input that ends there; memory of the system
+    opened to activations; steps in stripes of rows; activations as int8 where they are float; a
+    smaller input, with all maps in proportion; the fewest bytes of buffers in memory outside of the
+    chip, with the time that costs. Every one is planned.
 
     Args:
         name: of the network.
@@ -92,7 +95,8 @@ def diagnose(name: str, graph: Graph, schedule: Schedule, target: Target) -> Dia
     capacity = sum(pool.size for pool in inside.pools_for(Use.ACTIVATIONS))
     if _planned(schedule, inside) is not None:
         return None
-    found = [*_in_place(schedule, inside), *_integers(schedule, inside)]
+    found = [*_in_place(schedule, inside), *_pool(schedule, inside), *_tiling(schedule, inside)]
+    found += _integers(schedule, inside)
     found += [*_resolution(schedule, inside), *_spill(graph, schedule, target, inside, capacity)]
     ranked = sorted(found, key=lambda r: (not r.fits, r.outside, _rank(r.kind), r.planned))
     return Diagnosis(name, find_shortfall(schedule, capacity), tuple(ranked))
@@ -107,16 +111,19 @@ def diagnose_system(description: SystemDescription) -> tuple[Diagnosis, ...]:
     target = load_target(description.target)
     rest = layout_system(replace(description, models=()), target, [])
     left = remaining(target, rest.free)
-    found = (
-        diagnose(model.name, model.graph, model.schedule, left)
-        for model in load_models(description, target)
-    )
-    return tuple(entry for entry in found if entry is not None)
+    models = load_models(description, target)
+    kept = []
+    for model, entry in zip(models, description.models, strict=True):
+        board = limited(left, entry.activations) if entry.activations else left
+        found = diagnose(model.name, model.graph, model.schedule, board)
+        if found is not None and not (entry.tiling and found.helps("tiling")):
+            kept.append(found)
+    return tuple(kept)
 
 
 def _rank(kind: str) -> int:
     """Changes of nothing but memory come before those that change the network."""
-    return ("in place", "integers", "resolution", "spill").index(kind)
+    return ("in place", "pool", "tiling", "integers", "resolution", "spill").index(kind)
 
 
 def _planned(schedule: Schedule, target: Target) -> int | None:
@@ -180,11 +187,42 @@ def _in_place(schedule: Schedule, inside: Target) -> Iterator[Remedy]:
         yield _tried("in place", f"{len(home)} buffers", changed, inside)
 
 
+def _pool(schedule: Schedule, inside: Target) -> Iterator[Remedy]:
+    """The smallest memory of the system on the chip that is enough when activations may use it."""
+    offered = [p for p in inside.pools_for(Use.SYSTEM) if not p.external and p.writable and p.size]
+    for pool in sorted(offered, key=attrgetter("size", "name")):
+        opened = replace(pool, use=Use.ACTIVATIONS)
+        pools = tuple(opened if p is pool else p for p in inside.pools)
+        detail = f"{pool.name}: {pool.size} bytes opened to activations"
+        remedy = _tried("pool", detail, schedule, replace(inside, pools=pools))
+        if remedy.fits:
+            yield remedy
+            return
+
+
+def _tiling(schedule: Schedule, inside: Target) -> Iterator[Remedy]:
+    """Runs of steps in stripes of rows, as few as are enough; else what takes the least."""
+    made = tile_into(schedule, inside)
+    tiling = made[0] if made is not None else tile_least(schedule)
+    if tiling is None:
+        return
+    share = tiling.recomputed / schedule.macs if schedule.macs else 0.0
+    detail = (
+        f"{len(tiling.stripes)} runs in stripes, {tiling.added_steps} more calls, "
+        f"{share:.0%} of MACs recomputed"
+    )
+    planned = made[1].activation_bytes if made is not None else tiling.after
+    point = inside.operating_points.get("nominal")
+    added = None if point is None else tiling_ms(tiling, point)
+    yield Remedy("tiling", detail, planned, made is not None, added_ms=added)
+
+
 def _integers(schedule: Schedule, inside: Target) -> Iterator[Remedy]:
     floats = {n for n, b in schedule.buffers.items() if b.dtype is DType.FLOAT32 and b.data is None}
     if floats:
         changed = _resized(schedule, dict.fromkeys(floats, 0.25))
-        yield _tried("integers", f"{len(floats)} float32 buffers as int8", changed, inside)
+        if bytes_needed(changed) < bytes_needed(schedule):
+            yield _tried("integers", f"{len(floats)} float32 buffers as int8", changed, inside)
 
 
 def _resized(schedule: Schedule, factors: dict[str, float]) -> Schedule:
@@ -252,6 +290,7 @@ def _spill(
     yield Remedy(
         "spill", f"{', '.join(gone)} to {outside[0].name}", planned,
         sum(p.size for p in outside) >= bytes_out, bytes_out, with_spill, without,
+        None if with_spill is None or without is None else with_spill - without,
     )  # fmt: skip
 
 

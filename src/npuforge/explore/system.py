@@ -9,6 +9,7 @@ from npuforge.artefacts.elf import read_elf
 from npuforge.artefacts.map_pieces import read_map_pieces
 from npuforge.artefacts.text import read_text
 from npuforge.errors import UsageError
+from npuforge.explore.fit import fit_schedule
 from npuforge.firmware import identifier
 from npuforge.graph import Graph
 from npuforge.importers import load_model
@@ -17,6 +18,7 @@ from npuforge.mapping import map_graph
 from npuforge.memory.layout import SystemLayout, layout_system
 from npuforge.memory.ledger import Ledger, linked_ledger
 from npuforge.memory.linker import STACK_BYTES
+from npuforge.memory.plan import Plan
 from npuforge.memory.system import SystemDescription
 from npuforge.memory.verify_system import verify_layout
 from npuforge.targets import Target, load_target
@@ -63,8 +65,15 @@ def plan_description(description: SystemDescription) -> SystemLayout:
     if description.elf is not None:
         linked = read_linked(description.elf, description.map, target, stack=0)
     models = load_models(description, target)
+    entries = {model.name: entry for model, entry in zip(models, description.models, strict=True)}
+
+    def planner(name: str, schedule: Schedule, left: Target) -> tuple[Schedule, Plan]:
+        entry = entries[name]
+        fitted = fit_schedule(schedule, left, entry.activations or None, tiling=entry.tiling)
+        return fitted.schedule, fitted.plan
+
     layout = layout_system(
-        description, target, [(model.name, model.schedule) for model in models], linked
+        description, target, [(model.name, model.schedule) for model in models], linked, planner
     )
     verify_layout(layout)
     return layout

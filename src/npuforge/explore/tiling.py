@@ -39,7 +39,8 @@ class Tiling:
 
     Attributes:
         schedule: the network, with some of its steps in stripes; the numbers are the same.
-        stripes: the runs that are.
+        whole: the network without.
+        stripes: the runs of its steps that are.
         before: bytes alive at once without it.
         after: with it.
         moved: bytes of rows that one inference moves inside of their windows.
@@ -48,6 +49,7 @@ class Tiling:
     """
 
     schedule: Schedule
+    whole: Schedule
     stripes: tuple[Stripes, ...]
     before: int
     after: int
@@ -230,6 +232,7 @@ def tile_within(schedule: Schedule, capacity: int, tiler: Tiler | None = None) -
     tiled = tile(schedule, chosen, tiler.rows)
     return Tiling(
         tiled,
+        schedule,
         chosen,
         bytes_needed(schedule),
         bytes_needed(tiled),
@@ -262,19 +265,34 @@ def tile_least(schedule: Schedule, tiler: Tiler | None = None) -> Tiling | None:
     return best
 
 
-def tile_into(schedule: Schedule, target: Target) -> tuple[Tiling, Plan] | None:
+def tile_into(
+    schedule: Schedule, target: Target, limit: int | None = None
+) -> tuple[Tiling, Plan] | None:
     """A tiling whose plan lies in the target's activation memory, and the plan.
 
     The bytes alive must fit, and then their addresses: where these leave gaps, less is asked for.
+    Memories that do not touch may still be too small one by one; the search does not see that.
+
+    Args:
+        schedule: the network.
+        target: the board.
+        limit: bytes that the plan may take at most; None for all there are.
+
+    Returns:
+        None when the search finds none.
     """
     tiler = Tiler(schedule)
     capacity = sum(pool.size for pool in target.pools_for(Use.ACTIVATIONS))
-    for part in (1.0, 0.98, 0.95, 0.9):
+    if limit is not None:
+        capacity = min(capacity, limit)
+    for part in (1.0, 0.98, 0.95, 0.9, 0.8, 0.65):
         found = tile_within(schedule, int(capacity * part), tiler)
         if found is None:
             return None
         try:
-            return found, plan_memory(found.schedule, target)
+            plan = plan_memory(found.schedule, target)
         except PlanError:
             continue
+        if plan.activation_bytes <= capacity:
+            return found, plan
     return None

@@ -12,14 +12,8 @@ import numpy as np
 from npuforge.aton.compiled import CacheStep, Compiled, Kind, Operand, Step, Work
 from npuforge.aton.execute import memory_for
 from npuforge.aton.moves import MOVERS, extent_of, moves_of, refuse, tensor_of
-from npuforge.aton.software import (
-    curve_of,
-    kernel_of,
-    listed,
-    option,
-    resize_taps,
-    softmax_axis,
-)
+from npuforge.aton.options import listed, option
+from npuforge.aton.software import curve_of, kernel_of, resize_taps, softmax_axis
 from npuforge.aton.streams import Memory
 from npuforge.boards import CosimBoard, Toolchain, build_project, write_sources
 from npuforge.boards.shared_memory import AddressMap, address_map
@@ -214,6 +208,7 @@ _KERNELS: dict[str, Callable[[_Operator], tuple[str, str, str]]] = {
     "Resize": _resize,
     "Conv": _convolve,
     "HardSigmoid": _function,
+    "ll_sw_forward_activ": _function,
 }
 
 

@@ -13,7 +13,7 @@ from npuforge.firmware.names import comment, float_literal, int_literal, string_
 from npuforge.graph import Graph
 from npuforge.lowering import Schedule, TensorPlace
 from npuforge.memory import Plan
-from npuforge.memory.linker import ANSWERS, region_section, weights_section
+from npuforge.memory.linker import ANSWERS_SECTION, region_section, weights_section
 from npuforge.numerics import PlacedStep, kernel_table
 from npuforge.vocab import DType
 
@@ -232,7 +232,7 @@ def weights_assembly(network: Network) -> str:
             f"    .global nf_{name}_weights",
             f"nf_{name}_weights:",
             f'    .incbin "{name}_weights.bin"',
-            f'    .section {ANSWERS}, "a", %progbits',
+            f'    .section {ANSWERS_SECTION}, "a", %progbits',
             "    .balign 8",
             f"    .global nf_{name}_answer",
             f"nf_{name}_answer:",

@@ -96,6 +96,25 @@ class TensorPlace:
 
 
 @dataclass(frozen=True)
+class RowPiece:
+    """Rows of a tensor that exist after a step, in a buffer that holds only some of its rows.
+
+    Attributes:
+        step: the step that makes them.
+        buffer: where they are then.
+        offset: byte of the buffer at which they begin.
+        start: byte of the tensor at which they begin.
+        nbytes: their bytes.
+    """
+
+    step: int
+    buffer: str
+    offset: int
+    start: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
 class Lifetime:
     """First and last step in which a buffer is in use, both included; -1 is before the first."""
 
@@ -115,6 +134,7 @@ class Schedule:
         inputs: graph inputs in order.
         outputs: graph outputs in order.
         states: state buffers by name, with the constant buffer that holds the first value.
+        pieces: where each activation is that never exists as a whole, in the order of the steps.
     """
 
     name: str
@@ -124,6 +144,7 @@ class Schedule:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     states: Mapping[str, str] = field(default_factory=dict)
+    pieces: Mapping[str, tuple[RowPiece, ...]] = field(default_factory=dict)
 
     @cached_property
     def constants(self) -> tuple[Buffer, ...]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from npuforge.lowering.rows import Held, RowStep, pitch, row_step
 from npuforge.lowering.schedule import (
     Buffer,
+    RowPiece,
     Schedule,
     Step,
     StepOperand,
@@ -28,7 +29,8 @@ def tile(
     """A schedule whose chosen runs are computed in stripes.
 
     The numbers that leave it are the same: every result row is computed once, by the same
-    kernel from the same rows. Tensors of which only a window exists are no longer in `tensors`.
+    kernel from the same rows. Tensors of which only a window exists are no longer in `tensors`
+    but in `pieces`.
 
     Args:
         schedule: the network, every step whole.
@@ -53,6 +55,7 @@ class _Tiling:
         self._steps: list[Step] = []
         self._buffers: dict[str, Buffer] = dict(schedule.buffers)
         self._last: dict[int, int] = {-1: -1}
+        self._pieces: dict[str, list[RowPiece]] = {}
 
     def whole(self, first: int, end: int) -> None:
         for index in range(first, end):
@@ -84,8 +87,17 @@ class _Tiling:
             for step, first, end in zip(run.steps, done, ends, strict=True):
                 if end > first:
                     self._last[step.index] = len(self._steps)
+                    home = held.get(step.result)
+                    if home is not None:
+                        self._piece(run.inner[step.result], home, first, end)
                     self._steps.append(step.cut(first, end, held))
             done = ends
+
+    def _piece(self, whole: Buffer, home: Held, first: int, end: int) -> None:
+        size = pitch(whole)
+        at = ((first - home.base) * size, first * size, (end - first) * size)
+        piece = RowPiece(len(self._steps), home.buffer, *at)
+        self._pieces.setdefault(whole.name, []).append(piece)
 
     def _add(self, whole: Buffer, name: str, rows: int) -> None:
         shape = (1, rows, *whole.shape[2:])
@@ -113,7 +125,14 @@ class _Tiling:
             for name, place in old.tensors.items()
             if place.buffer in self._buffers
         }
-        return replace(old, steps=tuple(self._steps), buffers=self._buffers, tensors=tensors)
+        pieces = {
+            name: tuple(self._pieces[place.buffer])
+            for name, place in old.tensors.items()
+            if place.buffer in self._pieces
+        }
+        return replace(
+            old, steps=tuple(self._steps), buffers=self._buffers, tensors=tensors, pieces=pieces
+        )
 
 
 def moved_bytes(schedule: Schedule) -> int:

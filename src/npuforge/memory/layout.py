@@ -6,7 +6,7 @@ then the rest. Networks that share an arena lie over each other: one of them run
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from npuforge.errors import PlanError, UsageError
@@ -54,12 +54,30 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class PlacedNetwork:
-    """A network of the layout with its plan; the plan's addresses are final."""
+    """A network of the layout with its plan; the plan's addresses are final.
+
+    Attributes:
+        name: C name.
+        arena: shared or its own.
+        whole: what was to be placed.
+        schedule: what was: the same numbers, where need be computed in stripes.
+        plan: addresses of the schedule.
+    """
 
     name: str
     arena: Arena
+    whole: Schedule
     schedule: Schedule
     plan: Plan
+
+
+Planner = Callable[[str, Schedule, Target], tuple[Schedule, Plan]]
+"""From a network and what is left of the target to what runs, and its plan."""
+
+
+def plan_as_it_is(_: str, schedule: Schedule, target: Target) -> tuple[Schedule, Plan]:
+    """The planner that changes nothing."""
+    return schedule, plan_memory(schedule, target)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +142,7 @@ def layout_system(
     target: Target,
     networks: Sequence[tuple[str, Schedule]],
     linked: Ledger | None = None,
+    planner: Planner = plan_as_it_is,
 ) -> SystemLayout:
     """Give everything of a system an address.
 
@@ -132,6 +151,7 @@ def layout_system(
         target: its board.
         networks: C name and schedule of each model, in the description's order.
         linked: ledger of the linked program, when there is one: code, constants and static data.
+        planner: plans a network in what is left of the target.
 
     Raises:
         UsageError: the description names a pool or boot variant that the target does not have.
@@ -150,7 +170,7 @@ def layout_system(
             known = ", ".join(pool.name for pool in target.pools)
             raise _refuse(description, f"{item.where}.pool", f"{target.name} has {known}")
     blocks += [_place_item(item, description, rooms) for item in _dma_last(first)]
-    placed, arenas = _place_networks(description, networks, target, rooms)
+    placed, arenas = _place_networks(description, networks, target, rooms, planner)
     blocks += arenas
     rest = [item for item in description.items if not item.pool]
     blocks += [_place_item(item, description, rooms) for item in _dma_last(rest)]
@@ -224,6 +244,11 @@ class _Rooms:
     def left(self) -> Target:
         """The target with what is free of its pools."""
         return remaining(self.target, self.free)
+
+
+def behind_boot(target: Target) -> Target:
+    """A target whose weights pool begins where its usual boot leaves room for weights."""
+    return _Rooms(target, target.boot()).left()
 
 
 def remaining(target: Target, free: Mapping[str, tuple[int, int]]) -> Target:
@@ -352,6 +377,7 @@ def _place_networks(
     networks: Sequence[tuple[str, Schedule]],
     target: Target,
     rooms: _Rooms,
+    planner: Planner,
 ) -> tuple[tuple[PlacedNetwork, ...], list[Block]]:
     arenas = [entry.arena for entry in description.models]
     found: dict[str, PlacedNetwork] = {}
@@ -363,15 +389,15 @@ def _place_networks(
         arena = Arena.SHARED if group is shared else Arena.OWN
         left = rooms.left()
         spans: dict[int, tuple[int, list[str]]] = {}
-        for name, schedule in group:
+        for name, whole in group:
             if not left.pools_for(Use.ACTIVATIONS) or not left.pools_for(Use.WEIGHTS):
                 raise PlanError("SYS-020", name=name, need=1, pool=target.name, room=0)
-            plan = plan_memory(schedule, left)
+            schedule, plan = planner(name, whole, left)
             verify_plan(schedule, plan, target)
             # weights never share: the next network's begin behind these
             blocks.append(_weights_block(name, plan, target))
             left = _behind_weights(left, plan, rooms)
-            found[name] = PlacedNetwork(name, arena, schedule, plan)
+            found[name] = PlacedNetwork(name, arena, whole, schedule, plan)
             for region in plan.regions:
                 used, names = spans.get(region.base, (0, []))
                 spans[region.base] = (max(used, region.used), [*names, name])

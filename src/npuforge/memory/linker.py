@@ -33,10 +33,6 @@ class LinkSection:
     load: bool
 
 
-ANSWERS = ".rodata.nf_answer"
-"""Input section of known answers: inputs and outputs of a network, often larger than its code."""
-
-
 def region_section(network: str, index: int) -> str:
     """Section name of activation region `index` of a network."""
     return f".nf_{network}_region_{index}"
@@ -45,6 +41,10 @@ def region_section(network: str, index: int) -> str:
 def weights_section(network: str) -> str:
     """Section name of a network's weights image."""
     return f".nf_{network}_weights"
+
+
+ANSWERS_SECTION = ".nf_answers"
+"""Section of the known answers; a program that does not ask for them does not hold them."""
 
 
 def place_sections(plans: Sequence[tuple[str, Plan]], target: Target) -> list[LinkSection]:
@@ -96,8 +96,7 @@ def program_pools(target: Target) -> tuple[Pool, Pool]:
 def linker_script(sections: Sequence[LinkSection], target: Target, title: str) -> str:
     """The linker script of a bare-metal image.
 
-    Code and constants go to the first system pool, data and stack to the second (or the same), and
-    known answers behind the weights.
+    Code and constants go to the first system pool, data and stack to the second (or the same).
 
     Args:
         sections: from `place_sections`.
@@ -105,8 +104,8 @@ def linker_script(sections: Sequence[LinkSection], target: Target, title: str) -
         title: first comment line.
     """
     code, data = program_pools(target)
-    behind = [pool.name for pool in target.pools_for(Use.WEIGHTS)[:1]]
-    used = dict.fromkeys([code.name, data.name, *(s.pool for s in sections), *behind])
+    constants = target.pools_for(Use.WEIGHTS)[0].name
+    used = dict.fromkeys([code.name, data.name, *(s.pool for s in sections), constants])
     lines = [f"/* {title} */", "ENTRY(Reset_Handler)", "", "MEMORY", "{"]
     for name in used:
         pool = target.pool(name)
@@ -114,12 +113,16 @@ def linker_script(sections: Sequence[LinkSection], target: Target, title: str) -
         lines.append(f"    {name} ({access}) : ORIGIN = {pool.base:#010x}, LENGTH = {pool.size:#x}")
     lines += ["}", "", "SECTIONS", "{"]
     lines += fixed_sections(sections)
-    # before the constants of the program, which would take them along
-    lines += [f"    .nf_answers : {{ . = ALIGN(8); *({ANSWERS}) }} > {pool}" for pool in behind]
     lines += code_sections(code.name, data.name, data.end)
+    lines += answers_section(constants)
     lines += ["}", ""]
     lines += assertions(sections)
     return "\n".join(lines) + "\n"
+
+
+def answers_section(region: str) -> list[str]:
+    """Output section of the known answers, behind everything else of a memory region."""
+    return [f"    {ANSWERS_SECTION} : {{ *({ANSWERS_SECTION}) }} > {region}"]
 
 
 def fixed_sections(sections: Sequence[LinkSection]) -> list[str]:

@@ -64,11 +64,15 @@ class ModelEntry:
         file: model file, relative to the description.
         name: C name; from the file when "".
         arena: shared with the other networks (one runs at a time), or its own.
+        activations: bytes that its activations may take; 0 for what is there.
+        tiling: whether steps may be computed in stripes where it does not fit otherwise.
     """
 
     file: Path
     name: str
     arena: Arena
+    activations: int = 0
+    tiling: bool = True
 
 
 @dataclass(frozen=True)
@@ -198,6 +202,16 @@ def parse_system(document: Mapping[str, Any], path: Path) -> SystemDescription:
     return made
 
 
+def bytes_of(text: str) -> int | None:
+    """A number of bytes as people write it ("4096", "4 KiB", "1.5 MB"); None when it is none."""
+    match = _SIZE.fullmatch(text)
+    unit = _UNITS.get(match[2].lower()) if match else None
+    if match is None or unit is None:
+        return None
+    exact = Fraction(match[1]) * unit
+    return int(exact) if exact.denominator == 1 else None
+
+
 def link_name(text: str) -> str:
     """A name of an item as linker scripts and C can say it."""
     return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
@@ -207,7 +221,10 @@ def _model(table: _Table) -> ModelEntry:
     file = table.file("file")
     if file is None:
         raise table.refuse("file", "missing")
-    entry = ModelEntry(file, table.text("name", ""), Arena(table.one_of("arena", list(Arena))))
+    entry = ModelEntry(
+        file, table.text("name", ""), Arena(table.one_of("arena", list(Arena))),
+        table.size("activations", 0), table.flag("tiling", True),
+    )  # fmt: skip
     table.done()
     return entry
 
@@ -392,11 +409,8 @@ class _Table:
         if value is None and default is not None:
             return default
         if isinstance(value, str):
-            match = _SIZE.fullmatch(value)
-            unit = _UNITS.get(match[2].lower()) if match else None
-            if match is not None and unit is not None:
-                exact = Fraction(match[1]) * unit
-                value = int(exact) if exact.denominator == 1 else value
+            found = bytes_of(value)
+            value = value if found is None else found
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 1 << 32:
             reason = 'bytes expected: 4096, "4 KiB" or "1 MiB"'
             raise self.refuse(name, reason if name in self.values else "missing")

@@ -30,7 +30,9 @@ def deployment_files(
         "graph": graph_document(model.graph),
         "mapping": mapping_document(model.graph, model.mapping, target),
         "schedule": schedule_document(model.schedule),
-        "memory": memory_document(model.schedule, model.plan),
+        "memory": memory_document(
+            model.schedule, model.plan, model.tiling, target.operating_points[clock]
+        ),
         "cost": cost_document(model.cost, validation),
         "validation": validation_document(validation),
     }

@@ -11,7 +11,9 @@ from typing import Any
 
 from npuforge.cost import Cost, NpuCost
 from npuforge.explore.boards import BoardResult
+from npuforge.explore.fit import tiling_ms
 from npuforge.explore.models import ModelResult
+from npuforge.explore.tiling import Tiling
 from npuforge.graph import Graph, Node, Quantization, Tensor, macs
 from npuforge.lowering import Schedule
 from npuforge.mapping import Mapping, NpuMapping, ReportComparison, VelaMapping
@@ -168,8 +170,55 @@ def schedule_document(schedule: Schedule) -> Document:
     }
 
 
-def memory_document(schedule: Schedule, plan: Plan) -> Document:
-    """memory.json: every address, the bound and the gap."""
+def tiling_document(tiling: Tiling, schedule: Schedule, point: OperatingPoint | None) -> Document:
+    """What is computed in stripes, what that saves, and what it costs."""
+    runs = []
+    for number, stripes in enumerate(tiling.stripes):
+        nodes = [tiling.whole.steps[n].node for n in (stripes.first, stripes.end - 1)]
+        runs.append(
+            {
+                "run": number,
+                "first_node": nodes[0],
+                "last_node": nodes[1],
+                "steps": stripes.end - stripes.first,
+                "stripes": len(stripes.ends),
+                "rows": stripes.lines,
+                "window_bytes": stripes.rolling_bytes,
+            }
+        )
+    return {
+        "bytes_before": tiling.before,
+        "bytes_after": tiling.after,
+        "kernel_calls_added": tiling.added_steps,
+        "bytes_moved": tiling.moved,
+        "macs_recomputed": tiling.recomputed,
+        "macs": schedule.macs,
+        "added_ms": None if point is None else tiling_ms(tiling, point),
+        "runs": runs,
+    }
+
+
+def tiling_notes(model: PlannedModel, target: Target, clock: str) -> tuple[str, ...]:
+    """What a user should know of a tiling, in one sentence."""
+    tiling = model.tiling
+    if tiling is None:
+        return ()
+    return (
+        text(
+            "MEM-tiled", runs=len(tiling.stripes), after=tiling.after, before=tiling.before,
+            calls=tiling.added_steps, moved=tiling.moved, macs=tiling.recomputed,
+            ms=f"{tiling_ms(tiling, target.operating_points[clock]):.2f}",
+        ),
+    )  # fmt: skip
+
+
+def memory_document(
+    schedule: Schedule,
+    plan: Plan,
+    tiling: Tiling | None = None,
+    point: OperatingPoint | None = None,
+) -> Document:
+    """memory.json: every address, the bound and the gap, and what is computed in stripes."""
     buffers = []
     for buffer in schedule.buffers.values():
         place = plan.places[buffer.name]
@@ -212,6 +261,7 @@ def memory_document(schedule: Schedule, plan: Plan) -> Document:
         "peak_step": plan.peak_step,
         "peak_node": schedule.steps[plan.peak_step].node if schedule.steps else None,
         "method": plan.method,
+        "tiling": None if tiling is None else tiling_document(tiling, schedule, point),
         "buffers": buffers,
     }
 
@@ -366,7 +416,9 @@ def analysis_document(model: PlannedModel, target: Target, clock: str) -> Docume
         "clock": clock,
         "graph": graph_document(graph),
         "mapping": mapping_document(graph, model.mapping, target),
-        "memory": memory_document(model.schedule, model.plan),
+        "memory": memory_document(
+            model.schedule, model.plan, model.tiling, target.operating_points[clock]
+        ),
         "cost": cost_document(model.cost),
     }
 

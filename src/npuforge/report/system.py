@@ -7,11 +7,16 @@ from typing import Any
 
 from npuforge.boards.high_water import MeasuredMemory
 from npuforge.explore.shortfall import Diagnosis
+from npuforge.lowering.tile import moved_bytes
 from npuforge.memory.check import Claim, Disagreement, FileClaims
-from npuforge.memory.layout import SystemLayout, budget, layout_ledger
+from npuforge.memory.layout import PlacedNetwork, SystemLayout, budget, layout_ledger
 from npuforge.memory.ledger import Ledger
+from npuforge.memory.shortfall import bytes_needed
 from npuforge.memory.system import Account
 from npuforge.messages import text
+from npuforge.pipeline import PlannedModel
+from npuforge.report.documents import memory_document
+from npuforge.targets import Target
 
 Document = dict[str, Any]
 
@@ -99,10 +104,25 @@ def layout_document(layout: SystemLayout) -> Document:
                     min(network.plan.peak_step, len(network.schedule.steps) - 1)
                 ].node,
                 "weights": int(network.plan.image.size),
+                "tiling": _tiled(network),
             }
             for network in layout.networks
         ],
         "ledger": ledger_document(layout_ledger(layout)),
+    }
+
+
+def _tiled(network: PlacedNetwork) -> Document | None:
+    """What stripes save and cost, when the network is computed in stripes."""
+    if not network.schedule.pieces:
+        return None
+    return {
+        "bytes_before": bytes_needed(network.whole),
+        "bytes_after": bytes_needed(network.schedule),
+        "kernel_calls_added": len(network.schedule.steps) - len(network.whole.steps),
+        "bytes_moved": moved_bytes(network.schedule),
+        "macs_recomputed": network.schedule.macs - network.whole.macs,
+        "macs": network.whole.macs,
     }
 
 
@@ -182,6 +202,28 @@ def check_memory_document(
     }
 
 
+def model_fit_document(
+    model: PlannedModel | None, refused: str | None, diagnosis: Diagnosis | None, target: Target
+) -> Document:
+    """Whether one model fits on a board, and how: its plan, stripes, and what would help."""
+    document: Document = {
+        "schema": "npuforge.model-fit/1",
+        "target": target.name,
+        "fits": model is not None and diagnosis is None,
+        "error": refused,
+        "model": None,
+        "shortfall": None if diagnosis is None else diagnosis_document(diagnosis),
+    }
+    if model is not None:
+        memory = memory_document(
+            model.schedule, model.plan, model.tiling, target.operating_points.get("nominal")
+        )
+        kept = ("regions", "activation_bytes", "weight_bytes", "lower_bound", "gap",
+                "proved_optimal", "peak_step", "peak_node", "tiling")  # fmt: skip
+        document["model"] = {"name": model.graph.name} | {name: memory[name] for name in kept}
+    return document
+
+
 def diagnosis_document(found: Diagnosis) -> Document:
     """Why a network does not fit on the chip, and every remedy with its effect."""
     short = found.shortfall
@@ -206,6 +248,7 @@ def diagnosis_document(found: Diagnosis) -> Document:
                 "outside": r.outside,
                 "ms": r.ms,
                 "ms_on_chip": r.before_ms,
+                "added_ms": r.added_ms,
             }
             for r in found.remedies
         ],

@@ -10,18 +10,24 @@
 #include <simde/x86/avx512/adds.h>
 #include <simde/x86/avx512/and.h>
 #include <simde/x86/avx512/blend.h>
+#include <simde/x86/avx512/broadcast.h>
 #include <simde/x86/avx512/cast.h>
 #include <simde/x86/avx512/cvt.h>
 #include <simde/x86/avx512/cvts.h>
+#include <simde/x86/avx512/dpbusd.h>
 #include <simde/x86/avx512/dpwssd.h>
 #include <simde/x86/avx512/insert.h>
 #include <simde/x86/avx512/loadu.h>
 #include <simde/x86/avx512/madd.h>
 #include <simde/x86/avx512/max.h>
 #include <simde/x86/avx512/min.h>
+#include <simde/x86/avx512/mov_mask.h>
 #include <simde/x86/avx512/mul.h>
+#include <simde/x86/avx512/or.h>
 #include <simde/x86/avx512/packs.h>
+#include <simde/x86/avx512/permutex2var.h>
 #include <simde/x86/avx512/set1.h>
+#include <simde/x86/avx512/shuffle.h>
 #include <simde/x86/avx512/sll.h>
 #include <simde/x86/avx512/slli.h>
 #include <simde/x86/avx512/sllv.h>
@@ -30,8 +36,10 @@
 #include <simde/x86/avx512/sub.h>
 #include <simde/x86/avx512/unpackhi.h>
 #include <simde/x86/avx512/unpacklo.h>
+#include <simde/x86/avx512/xor.h>
 
 #define _mm256_dpwssd_avx_epi32 simde_mm256_dpwssd_epi32
+#define _mm256_dpbusd_avx_epi32 simde_mm256_dpbusd_epi32
 #undef _mm512_madd_epi16 /* an alias of four arguments in some versions */
 #define _mm512_madd_epi16 simde_mm512_madd_epi16
 

@@ -3,82 +3,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_WINDOWS 16u
-#define MAX_SPACES 16u
-/* chance, of 256, that a line is evicted at an event, and that one written by a master was cached */
+/* Most bytes of results that are kept. */
+#define MEMO_BYTES (256u << 20)
+/* chance, of 256, that a line is evicted at an event, and that a line near a used one is refilled */
 #define EVICT 40u
-#define CACHED 160u
+#define REFILL 8u
 
-typedef struct window {
-    uint8_t *cpu, *bus, *synced;
-    uint8_t *exposed, *lost; /* a line: written by a master, CPU writes discarded */
-    uint32_t bytes;
-    nf_status access;
-} window;
-
-static window windows[MAX_WINDOWS];
-static uint32_t window_count, active_faults, delay;
-static uint64_t state, now;
+static uint32_t active_faults, delay;
+static uint64_t now;
 static int busy, program_failed;
-static machine_violation first;
 
-void machine_seed(uint64_t seed)
+void *machine_room(size_t bytes)
 {
-    state = seed * 2654435761u + 88172645463325252u;
-}
-
-uint32_t machine_random(uint32_t below)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (uint32_t)((state >> 11) % below);
-}
-
-void machine_map(uint8_t *cpu, uint32_t bytes)
-{
-    if (window_count == MAX_WINDOWS || (uintptr_t)cpu % MACHINE_LINE != 0)
+    void *room = calloc(bytes ? bytes : 1, 1);
+    if (!room)
         abort();
-    window *w = &windows[window_count++];
-    const uint32_t lines = (bytes + MACHINE_LINE - 1u) / MACHINE_LINE;
-    w->cpu = cpu;
-    w->bytes = bytes;
-    w->bus = malloc(bytes);
-    w->synced = malloc(bytes);
-    w->exposed = calloc(lines, 1);
-    w->lost = calloc(lines, 1);
-    w->access = NF_OK;
-    if (!w->bus || !w->synced || !w->exposed || !w->lost)
-        abort();
-    memcpy(w->bus, cpu, bytes);
-    memcpy(w->synced, cpu, bytes);
+    return room;
 }
 
-void machine_forget(void)
+void machine_start(uint64_t seed)
 {
-    for (uint32_t i = 0; i < window_count; ++i) {
-        free(windows[i].bus);
-        free(windows[i].synced);
-        free(windows[i].exposed);
-        free(windows[i].lost);
-    }
-    window_count = 0;
-    busy = 0;
+    const vb_shape cortex_m55 = {MACHINE_LINE, MACHINE_SETS, 4, EVICT, REFILL};
+    vb_start(seed, &cortex_m55);
     active_faults = 0;
-    first = MACHINE_NONE;
+    busy = 0;
 }
 
-static window *find(uintptr_t address)
+void machine_map(const char *name, uint8_t *cpu, uint32_t bytes)
 {
-    for (uint32_t i = 0; i < window_count; ++i)
-        if (address - (uintptr_t)windows[i].cpu < windows[i].bytes)
-            return &windows[i];
-    return NULL;
-}
-
-void machine_close(uintptr_t address, nf_status why)
-{
-    find(address)->access = why;
+    if (vb_map(name, cpu, bytes) != 0)
+        abort();
 }
 
 void machine_faults(uint32_t faults)
@@ -86,145 +40,31 @@ void machine_faults(uint32_t faults)
     active_faults = faults;
 }
 
-machine_violation machine_violated(void)
+vb_kind machine_violated(void)
 {
-    const machine_violation found = first;
-    first = MACHINE_NONE;
-    return found;
-}
-
-static void violate(machine_violation kind)
-{
-    if (first == MACHINE_NONE)
-        first = kind;
-}
-
-static uint32_t length(const window *w, uint32_t at)
-{
-    return w->bytes - at < MACHINE_LINE ? w->bytes - at : MACHINE_LINE;
-}
-
-static int dirty(const window *w, uint32_t at)
-{
-    return memcmp(w->cpu + at, w->synced + at, length(w, at)) != 0;
-}
-
-/* The CPU's line goes to the bus when dirty. */
-static void write_back(window *w, uint32_t at)
-{
-    if (dirty(w, at)) {
-        memcpy(w->bus + at, w->cpu + at, length(w, at));
-        memcpy(w->synced + at, w->cpu + at, length(w, at));
-    }
-}
-
-/* The line leaves the cache; the next access reads the bus. */
-static void drop(window *w, uint32_t at)
-{
-    memcpy(w->cpu + at, w->bus + at, length(w, at));
-    memcpy(w->synced + at, w->bus + at, length(w, at));
-}
-
-typedef void (*line_call)(window *w, uint32_t at);
-
-static void each_line(uintptr_t address, uintptr_t bytes, line_call call)
-{
-    window *w = find(address);
-    if (!w || bytes == 0)
-        return;
-    const uint32_t begin = (uint32_t)(address - (uintptr_t)w->cpu) / MACHINE_LINE * MACHINE_LINE;
-    const uint64_t end = address - (uintptr_t)w->cpu + bytes;
-    for (uint32_t at = begin; at < end && at < w->bytes; at += MACHINE_LINE)
-        call(w, at);
-}
-
-static void discard(window *w, uint32_t at)
-{
-    if (dirty(w, at))
-        w->lost[at / MACHINE_LINE] = 1;
-    w->exposed[at / MACHINE_LINE] = 0;
-    drop(w, at);
-}
-
-static void check_read(window *w, uint32_t at)
-{
-    if (w->exposed[at / MACHINE_LINE])
-        violate(MACHINE_MISSING_INVALIDATE);
-    if (w->lost[at / MACHINE_LINE])
-        violate(MACHINE_LOST_WRITE);
-}
-
-static void check_consumed(window *w, uint32_t at)
-{
-    if (w->lost[at / MACHINE_LINE])
-        violate(MACHINE_LOST_WRITE);
-    if (dirty(w, at))
-        violate(MACHINE_MISSING_CLEAN);
-}
-
-static void check_target(window *w, uint32_t at)
-{
-    if (dirty(w, at))
-        violate(MACHINE_DIRTY_OVER_RESULT);
-}
-
-static void random_traffic(window *w, uint32_t at)
-{
-    if (machine_random(256) < EVICT) {
-        write_back(w, at);
-        drop(w, at);
-    }
-}
-
-static void each_window(line_call call)
-{
-    for (uint32_t i = 0; i < window_count; ++i)
-        each_line((uintptr_t)windows[i].cpu, windows[i].bytes, call);
-}
-
-void machine_clean(uintptr_t address, uintptr_t bytes)
-{
-    each_line(address, bytes, write_back);
-}
-
-void machine_invalidate(uintptr_t address, uintptr_t bytes)
-{
-    each_line(address, bytes, discard);
+    const vb_finding *list;
+    const vb_kind kind = vb_findings(&list) ? list[0].kind : VB_NONE;
+    vb_clear_findings();
+    /* without an invalidate since the last run, whether or not this run met a line in the cache */
+    return kind == VB_REFILL ? VB_MISSING_INVALIDATE : kind;
 }
 
 void machine_cpu_reads(const void *address, uint32_t bytes)
 {
-    each_line((uintptr_t)address, bytes, check_read);
+    vb_cpu((uintptr_t)address, bytes, 0, 0);
 }
 
-/* What a master wrote: the lines that changed against `before`, cached by the CPU or not. */
-static void written(window *w, const uint8_t *before)
+void *machine_memcpy(void *to, const void *from, size_t bytes)
 {
-    for (uint32_t at = 0; at < w->bytes; at += MACHINE_LINE)
-        if (memcmp(before + at, w->bus + at, length(w, at)) != 0) {
-            w->exposed[at / MACHINE_LINE] = 1;
-            w->lost[at / MACHINE_LINE] = 0;
-            if (!dirty(w, at) && machine_random(256) >= CACHED)
-                drop(w, at);
-        }
-}
-
-static uint8_t *copy_of(const window *w)
-{
-    uint8_t *copy = malloc(w->bytes);
-    if (!copy)
-        abort();
-    memcpy(copy, w->bus, w->bytes);
-    return copy;
+    vb_copy(to, from, bytes, 0);
+    return to;
 }
 
 void machine_dma(const void *address, const void *data, uint32_t bytes)
 {
-    window *w = find((uintptr_t)address);
-    uint8_t *before = copy_of(w);
-    memcpy(w->bus + ((uintptr_t)address - (uintptr_t)w->cpu), data, bytes);
-    written(w, before);
-    free(before);
+    vb_master_writes((uintptr_t)address, bytes, 0);
+    memcpy(vb_bus((uintptr_t)address), data, bytes);
+    vb_master_wrote((uintptr_t)address, bytes, 0);
 }
 
 /* --- the port ------------------------------------------------------------------------------- */
@@ -234,17 +74,17 @@ static void port_clean(uintptr_t address, uintptr_t bytes)
     if (active_faults & FAULT_NO_CLEAN)
         return;
     if ((active_faults & FAULT_ENDS_ONLY) && bytes > 2u * MACHINE_LINE) {
-        machine_clean(address, MACHINE_LINE);
-        machine_clean(address + bytes - MACHINE_LINE, MACHINE_LINE);
+        vb_maintain(address, MACHINE_LINE, VB_CLEAN, 0);
+        vb_maintain(address + bytes - MACHINE_LINE, MACHINE_LINE, VB_CLEAN, 0);
         return;
     }
-    machine_clean(address, bytes);
+    vb_maintain(address, bytes, VB_CLEAN, 0);
 }
 
 static void port_invalidate(uintptr_t address, uintptr_t bytes)
 {
     if (!(active_faults & FAULT_NO_INVALIDATE))
-        machine_invalidate(address, bytes);
+        vb_maintain(address, bytes, VB_INVALIDATE, 0);
 }
 
 static void barrier(void)
@@ -254,44 +94,172 @@ static void barrier(void)
 
 static uint64_t now_us(void)
 {
-    return now += 1u + machine_random(4);
+    return now += 1u + vb_random(4);
 }
 
 static void check_memory(const nf_network *n)
 {
     for (uint32_t i = 0; i < n->input_count; ++i)
-        each_line((uintptr_t)nf_network_input(n, i), n->inputs[i].bytes, check_consumed);
+        vb_master_reads((uintptr_t)nf_network_input(n, i), n->inputs[i].bytes, 0);
     for (uint32_t i = 0; i < n->state_count; ++i)
-        each_line((uintptr_t)n->spaces[n->states[i].space] + n->states[i].offset,
-                  n->states[i].bytes, check_consumed);
+        vb_master_reads((uintptr_t)n->spaces[n->states[i].space] + n->states[i].offset,
+                        n->states[i].bytes, 0);
     for (uint32_t i = 1; i < n->space_count; ++i)
-        each_line((uintptr_t)n->spaces[i], n->space_bytes[i], check_target);
+        vb_master_writes((uintptr_t)n->spaces[i], n->space_bytes[i], 0);
+}
+
+/* What a network does to its memories, by what it reads: inputs and states. Computed once for each
+ * content met while MEMO_BYTES last, then every time. */
+typedef struct result {
+    struct result *next;
+    uint8_t *key;
+    uint8_t **spaces;
+} result;
+
+static result *results;
+static uint64_t memo_bytes;
+static uint8_t **masks;     /* of each memory: which bytes a run determines */
+static const nf_io *masked; /* inputs of the network the masks are for */
+
+/* Copies what a run reads between its memories and `key`, which may be NULL; returns the bytes. */
+static uint32_t transfer(const nf_network *n, uint8_t *const *spaces, uint8_t *key, int to_key)
+{
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < n->input_count + n->state_count; ++i) {
+        const nf_io *io = &n->inputs[i];
+        const nf_state *variable = &n->states[i - n->input_count];
+        const int is_input = i < n->input_count;
+        const uint32_t bytes = is_input ? io->bytes : variable->bytes;
+        uint8_t *place = is_input ? spaces[io->space] + io->offset
+                                  : spaces[variable->space] + variable->offset;
+        if (key && to_key)
+            memcpy(key + at, place, bytes);
+        else if (key)
+            memcpy(place, key + at, bytes);
+        at += bytes;
+    }
+    return at;
+}
+
+static void release(const nf_network *n, result *r)
+{
+    for (uint32_t i = 1; i < n->space_count; ++i)
+        free(r->spaces[i]);
+    free(r->spaces);
+    free(r->key);
+    free(r);
+}
+
+static uint8_t **copies(const nf_network *n, uint8_t *constants, int fill)
+{
+    uint8_t **to = machine_room(n->space_count * sizeof *to);
+    to[0] = constants;
+    for (uint32_t i = 1; i < n->space_count; ++i) {
+        to[i] = machine_room(n->space_bytes[i]);
+        memset(to[i], fill, n->space_bytes[i]);
+    }
+    return to;
+}
+
+/* Two runs from different backgrounds: a byte that is equal after both is determined. */
+static int find_masks(const nf_network *n, uint8_t *constants, uint8_t *key)
+{
+    uint8_t **other = copies(n, constants, 0x55);
+    masks = copies(n, constants, 0xAA);
+    transfer(n, masks, key, 0);
+    transfer(n, other, key, 0);
+    const int failed = nf_exec(&n->program, masks, 0, n->program.step_count, NULL, NULL) != 0 ||
+                       nf_exec(&n->program, other, 0, n->program.step_count, NULL, NULL) != 0;
+    for (uint32_t i = 1; i < n->space_count; ++i) {
+        for (uint32_t at = 0; at < n->space_bytes[i]; ++at)
+            masks[i][at] = masks[i][at] == other[i][at];
+        free(other[i]);
+    }
+    free(other);
+    masked = n->inputs;
+    return failed;
+}
+
+/* The result for a content; NULL when the program is not valid. `kept` is 0 when the caller frees. */
+static result *result_of(const nf_network *n, uint8_t *constants, const uint8_t *key,
+                         uint32_t key_bytes, int *kept)
+{
+    uint64_t bytes = key_bytes;
+    for (result *r = results; r; r = r->next)
+        if (memcmp(r->key, key, key_bytes) == 0) {
+            *kept = 1;
+            return r;
+        }
+    for (uint32_t i = 1; i < n->space_count; ++i)
+        bytes += n->space_bytes[i];
+    result *r = machine_room(sizeof *r);
+    r->key = machine_room(key_bytes);
+    memcpy(r->key, key, key_bytes);
+    r->spaces = copies(n, constants, 0);
+    transfer(n, r->spaces, r->key, 0);
+    const int failed = nf_exec(&n->program, r->spaces, 0, n->program.step_count, NULL, NULL);
+    *kept = !failed && memo_bytes + bytes <= MEMO_BYTES;
+    if (*kept) {
+        memo_bytes += bytes;
+        r->next = results;
+        results = r;
+    }
+    if (!failed)
+        return r;
+    release(n, r);
+    return NULL;
+}
+
+/* Put a run's result on the bus: the bytes it determines, and their lines as written by a master. */
+static void publish(const nf_network *n, uint32_t space, const uint8_t *result_bytes)
+{
+    uint8_t *cpu = n->spaces[space], *bus = vb_bus((uintptr_t)cpu);
+    const uint8_t *mask = masks[space];
+    const uint32_t bytes = n->space_bytes[space];
+    for (uint32_t at = 0; at < bytes; at += MACHINE_LINE) {
+        const uint32_t end = bytes - at < MACHINE_LINE ? bytes : at + MACHINE_LINE;
+        uint32_t written = 0;
+        for (uint32_t i = at; i < end; ++i) {
+            bus[i] = mask[i] ? result_bytes[i] : bus[i];
+            written |= mask[i];
+        }
+        if (written)
+            vb_master_wrote((uintptr_t)cpu + at, end - at, 0);
+    }
+}
+
+static int compute(const nf_network *n)
+{
+    int kept = 0;
+    uint8_t **bus = machine_room(n->space_count * sizeof *bus);
+    bus[0] = n->spaces[0];
+    for (uint32_t i = 1; i < n->space_count; ++i)
+        bus[i] = vb_bus((uintptr_t)n->spaces[i]);
+    const uint32_t key_bytes = transfer(n, bus, NULL, 1);
+    uint8_t *key = machine_room(key_bytes);
+    transfer(n, bus, key, 1);
+    free(bus);
+    const int failed = masked != n->inputs && find_masks(n, n->spaces[0], key);
+    result *r = failed ? NULL : result_of(n, n->spaces[0], key, key_bytes, &kept);
+    free(key);
+    if (!r)
+        return -1;
+    for (uint32_t i = 1; i < n->space_count; ++i)
+        publish(n, i, r->spaces[i]);
+    if (!kept)
+        release(n, r);
+    return 0;
 }
 
 static nf_status submit(const nf_job *job)
 {
     if (busy)
         return NF_E_ACCELERATOR;
-    const nf_network *n = job->network;
-    uint8_t *spaces[MAX_SPACES];
-    uint8_t *before[MAX_SPACES] = {NULL};
-    if (n->space_count > MAX_SPACES)
-        return NF_E_NO_ROOM;
-    check_memory(n);
-    each_window(random_traffic);
-    for (uint32_t i = 0; i < n->space_count; ++i) {
-        window *w = find((uintptr_t)n->spaces[i]);
-        spaces[i] = w ? w->bus + (n->spaces[i] - w->cpu) : n->spaces[i];
-        before[i] = w ? copy_of(w) : NULL;
-    }
-    program_failed = nf_exec(&n->program, spaces, 0, n->program.step_count, NULL, NULL);
-    for (uint32_t i = 0; i < n->space_count; ++i)
-        if (before[i]) {
-            written(find((uintptr_t)n->spaces[i]), before[i]);
-            free(before[i]);
-        }
+    check_memory(job->network);
+    vb_traffic();
+    program_failed = compute(job->network);
     busy = 1;
-    delay = machine_random(30);
+    delay = vb_random(30);
     return NF_OK;
 }
 
@@ -302,7 +270,7 @@ static nf_status poll(void)
     if (delay > 0) {
         --delay;
         if (delay % 8u == 0)
-            each_window(random_traffic);
+            vb_traffic();
         return NF_PENDING;
     }
     busy = 0;
@@ -312,8 +280,8 @@ static nf_status poll(void)
 static nf_status probe(uintptr_t address, uintptr_t bytes, uint32_t masters)
 {
     (void)bytes;
-    const window *w = find(address);
-    return w && masters ? w->access : NF_OK;
+    const vb_access access = masters ? vb_access_of(address) : VB_OPEN;
+    return access == VB_OFF ? NF_E_UNPOWERED : access == VB_SHUT ? NF_E_CLOSED : NF_OK;
 }
 
 const nf_port machine_port = {NF_REACH_NPU, MACHINE_LINE, port_clean, port_invalidate, barrier,

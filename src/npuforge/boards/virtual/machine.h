@@ -1,51 +1,43 @@
-/* A machine with a data cache and a DMA master, for running firmware on a host.
+/* The accelerator of the modelled machine behind the runtime's port, and faults of its maintenance.
  *
- * Every memory has two views: the CPU's (the memory of the program itself) and the bus's, which is all
- * that the accelerator sees. A third copy holds what a line was when both last agreed: a line whose
- * CPU view differs from it is dirty, a line whose bus view differs from it is stale. Lines move by
- * maintenance, by random eviction and by random refill. */
+ * It is a DMA master: it sees the bus's copy of memory, ends after a random delay, and meanwhile lines
+ * are evicted and refilled. The memory itself is cache.h's. */
 #ifndef MACHINE_H
 #define MACHINE_H
+
+#include "cache.h"
 
 #include "nf/runtime.h"
 
 #define MACHINE_LINE 32u
-
-typedef enum machine_violation {
-    MACHINE_NONE,
-    MACHINE_MISSING_CLEAN,      /* the accelerator read a line whose CPU writes were not cleaned */
-    MACHINE_DIRTY_OVER_RESULT,  /* a dirty line may be evicted over what the accelerator writes */
-    MACHINE_MISSING_INVALIDATE, /* the CPU reads what a master wrote without an invalidate since */
-    MACHINE_LOST_WRITE          /* an invalidate discarded CPU writes that were used afterwards */
-} machine_violation;
+#define MACHINE_SETS 256u
+#define MACHINE_WAY (MACHINE_LINE * MACHINE_SETS)
 
 /* Faults of the maintenance itself, as hand-written code makes them. */
 typedef enum machine_fault { FAULT_NO_CLEAN = 1, FAULT_NO_INVALIDATE = 2, FAULT_ENDS_ONLY = 4 } machine_fault;
 
-void machine_seed(uint64_t seed);
-uint32_t machine_random(uint32_t below);
+/* An empty machine with the data cache of a Cortex-M55: 32 KiB, 4 ways. */
+void machine_start(uint64_t seed);
 
-/* Model a piece of the program's memory; both views agree afterwards. */
-void machine_map(uint8_t *cpu, uint32_t bytes);
-void machine_forget(void);
-
-/* The state of a memory for masters: unpowered and closed ones are reported by the probe. */
-void machine_close(uintptr_t address, nf_status why);
+/* Model a piece of the program's memory. Ends the program when there is no room. */
+void machine_map(const char *name, uint8_t *cpu, uint32_t bytes);
 
 void machine_faults(uint32_t faults);
 
-/* First violation since the last call. */
-machine_violation machine_violated(void);
+/* First broken rule since the last call. */
+vb_kind machine_violated(void);
 
 /* The CPU is about to read a range. */
 void machine_cpu_reads(const void *address, uint32_t bytes);
 
+/* What the safe runtime's memcpy is compiled to: the CPU's accesses are seen. */
+void *machine_memcpy(void *to, const void *from, size_t bytes);
+
 /* A DMA master fills a range of the bus view. */
 void machine_dma(const void *address, const void *data, uint32_t bytes);
 
-/* Cache operations as application code calls them. */
-void machine_clean(uintptr_t address, uintptr_t bytes);
-void machine_invalidate(uintptr_t address, uintptr_t bytes);
+/* calloc that ends the program when there is no room. */
+void *machine_room(size_t bytes);
 
 extern const nf_port machine_port;
 

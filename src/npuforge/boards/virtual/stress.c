@@ -2,8 +2,8 @@
  *
  *   stress SEED COUNT FAULT
  *
- * FAULT "none": each inference allocates buffers at random, gets a random frame by DMA and compares
- * every output byte with a run on a memory of its own. Prints the first failure, their number and
+ * FAULT "none": each inference allocates buffers at random, gets one of FRAMES random frames by DMA and
+ * compares every output byte with a run on a memory of its own. Prints the first failure, their number and
  * the cache maintenance of all.
  * Any other FAULT, or "all" for each there is: in how many of COUNT trials it was caught, in how many
  * under its name, and the last name; prints "FAULT caught N named N as NAME". */
@@ -15,6 +15,8 @@
 #include <string.h>
 
 #define ROOM 65536u
+#define EXTRA_POOLS 8u /* beside those of the network */
+#define FRAMES 64u
 #define TIMEOUT_US 1000000u
 #define ALL (NF_REACH_CPU | NF_REACH_NPU | NF_REACH_DMA)
 
@@ -25,12 +27,15 @@ static uint8_t *room;
 static uint32_t room_bytes;
 
 static nf_runtime rt;
-static nf_pool pools[16];
+static nf_pool *pools;
 static nf_zone zones[2];
 static nf_network network; /* a copy, so that a fault can change it */
 static nf_model model;
 static nf_config config;
-static uint8_t *reference[16];
+static uint8_t **reference;
+/* frames that inferences draw from, and the outputs a run on memory of its own gives for each */
+static uint8_t *frames[FRAMES], *answers[FRAMES];
+static uint32_t frame_bytes, answer_bytes;
 
 static void pool(const char *name, uint8_t *base, uint32_t bytes, uint32_t free_bytes,
                  uint32_t flags)
@@ -42,8 +47,7 @@ static void pool(const char *name, uint8_t *base, uint32_t bytes, uint32_t free_
 
 static void set_up(uint64_t seed)
 {
-    machine_forget();
-    machine_seed(seed);
+    machine_start(seed);
     network = *nf_models[0].network;
     model = (nf_model){&network, nf_models[0].build};
     memset(&config, 0, sizeof config);
@@ -58,40 +62,32 @@ static void set_up(uint64_t seed)
     pool("weights", network.spaces[0], network.space_bytes[0], 0, ALL);
     for (uint32_t i = 1; i < network.space_count; ++i) {
         pool("activations", network.spaces[i], network.space_bytes[i], 0, ALL | NF_WRITABLE);
-        machine_map(network.spaces[i], network.space_bytes[i]);
+        machine_map("activations", network.spaces[i], network.space_bytes[i]);
     }
     pool("room", room, room_bytes, room_bytes, ALL | NF_WRITABLE);
-    machine_map(room, room_bytes);
+    machine_map("room", room, room_bytes);
     pool("heap", heap_memory, sizeof heap_memory, 0, ALL | NF_WRITABLE);
     pool("stack", stack_memory, sizeof stack_memory, 0, ALL | NF_WRITABLE);
     pool("private", private_memory, sizeof private_memory, 0, NF_REACH_CPU | NF_WRITABLE);
 }
 
-static void random_bytes(uint8_t *data, uint32_t bytes)
-{
-    for (uint32_t i = 0; i < bytes; ++i)
-        data[i] = (uint8_t)machine_random(256);
-}
-
 /* Frames by DMA into buffers from the registry, then into the inputs. */
-static nf_status feed(uint32_t number, nf_status *release)
+static nf_status feed(uint32_t number, const uint8_t *data, nf_status *release)
 {
     nf_status status = nf_reset(&rt, 0);
     for (uint32_t i = 0; i < network.input_count && status == NF_OK; ++i) {
         nf_buffer spacer = 0, buffer = 0;
         nf_buffer_info info;
         const uint32_t bytes = network.inputs[i].bytes;
-        nf_buffer_alloc(&rt, 1u + machine_random(512), 0, NF_REACH_DMA, NF_SCOPED, &spacer);
-        status = nf_buffer_alloc(&rt, bytes, 32u << machine_random(4), NF_REACH_DMA, NF_SCOPED,
+        nf_buffer_alloc(&rt, 1u + vb_random(512), 0, NF_REACH_DMA, NF_SCOPED, &spacer);
+        status = nf_buffer_alloc(&rt, bytes, 32u << vb_random(4), NF_REACH_DMA, NF_SCOPED,
                                  &buffer);
         if (status != NF_OK)
             break;
         nf_buffer_query(&rt, buffer, &info);
         status = nf_buffer_give(&rt, buffer, NF_REACH_DMA);
-        uint8_t *data = malloc(bytes);
-        random_bytes(data, bytes);
         machine_dma((void *)info.address, data, bytes);
-        free(data);
+        data += bytes;
         if (release)
             *release = nf_buffer_release(&rt, buffer);
         status = status == NF_OK ? nf_buffer_take(&rt, buffer) : status;
@@ -104,15 +100,32 @@ static nf_status feed(uint32_t number, nf_status *release)
     return status;
 }
 
-static void compute_reference(void)
+/* The outputs that follow from a frame, computed the first time it is drawn. */
+static const uint8_t *answer(uint32_t frame)
 {
-    for (uint32_t i = 1; i < network.space_count; ++i)
-        memcpy(reference[i], network.spaces[i], network.space_bytes[i]);
+    if (answers[frame])
+        return answers[frame];
+    const uint8_t *data = frames[frame];
+    uint8_t *to = answers[frame] = machine_room(answer_bytes);
+    for (uint32_t i = 0; i < network.state_count; ++i)
+        memcpy(reference[network.states[i].space] + network.states[i].offset,
+               reference[0] + network.states[i].initial, network.states[i].bytes);
+    for (uint32_t i = 0; i < network.input_count; ++i) {
+        memcpy(reference[network.inputs[i].space] + network.inputs[i].offset, data,
+               network.inputs[i].bytes);
+        data += network.inputs[i].bytes;
+    }
     nf_exec(&network.program, reference, 0, network.program.step_count, NULL, NULL);
+    for (uint32_t i = 0; i < network.output_count; ++i) {
+        memcpy(to, reference[network.outputs[i].space] + network.outputs[i].offset,
+               network.outputs[i].bytes);
+        to += network.outputs[i].bytes;
+    }
+    return answers[frame];
 }
 
 /* Number of outputs that differ. */
-static uint32_t compare(nf_status *status)
+static uint32_t compare(const uint8_t *want, nf_status *status)
 {
     uint32_t wrong = 0;
     for (uint32_t i = 0; i < network.output_count && *status == NF_OK; ++i) {
@@ -122,16 +135,10 @@ static uint32_t compare(nf_status *status)
         if (*status != NF_OK)
             break;
         machine_cpu_reads(data, io->bytes);
-        wrong += memcmp(data, reference[io->space] + io->offset, io->bytes) != 0;
+        wrong += memcmp(data, want, io->bytes) != 0;
+        want += io->bytes;
     }
     return wrong;
-}
-
-static const char *violation_name(machine_violation kind)
-{
-    static const char *const names[] = {"none", "missing_clean", "dirty_over_result",
-                                        "missing_invalidate", "lost_write"};
-    return names[kind];
 }
 
 static int stress(uint64_t seed, uint32_t count)
@@ -141,18 +148,18 @@ static int stress(uint64_t seed, uint32_t count)
     nf_status status = nf_init(&rt, &config);
     for (uint32_t i = 0; i < count; ++i) {
         uint32_t wrong = 0;
+        const uint32_t frame = vb_random(FRAMES);
         if (status == NF_OK)
-            status = feed(i, NULL);
+            status = feed(i, frames[frame], NULL);
         if (status == NF_OK) {
-            compute_reference();
             status = nf_run(&rt, 0, TIMEOUT_US);
-            wrong = compare(&status);
+            wrong = compare(answer(frame), &status);
         }
-        const machine_violation kind = machine_violated();
-        if (status != NF_OK || wrong || kind != MACHINE_NONE) {
+        const vb_kind kind = machine_violated();
+        if (status != NF_OK || wrong || kind != VB_NONE) {
             if (failures++ == 0)
                 printf("first inference %u status %s outputs %u violation %s\n", i,
-                       nf_status_name(status), wrong, violation_name(kind));
+                       nf_status_name(status), wrong, vb_kind_name(kind));
         }
     }
     nf_counters c = {0};
@@ -174,21 +181,24 @@ static const char *registered(uint8_t *address, uint32_t bytes)
 static const char *maintenance(uint32_t faults)
 {
     nf_status status = NF_OK;
-    machine_violation kind = MACHINE_NONE;
+    vb_kind kind = VB_NONE;
     machine_faults(faults);
-    for (uint32_t i = 0; i < 20 && kind == MACHINE_NONE && status == NF_OK; ++i) {
+    for (uint32_t i = 0; i < 20 && kind == VB_NONE && status == NF_OK; ++i) {
         /* in place, as hand-written code does it */
+        const uint32_t frame = vb_random(FRAMES);
+        const uint8_t *data = frames[frame];
         nf_reset(&rt, 0);
         for (uint32_t k = 0; k < network.input_count; ++k) {
             void *place = NULL;
             nf_input_place(&rt, 0, k, &place);
-            random_bytes(place, network.inputs[k].bytes);
+            machine_memcpy(place, data, network.inputs[k].bytes);
+            data += network.inputs[k].bytes;
         }
         status = nf_run(&rt, 0, TIMEOUT_US);
-        compare(&status);
+        compare(answer(frame), &status);
         kind = machine_violated();
     }
-    return violation_name(kind);
+    return vb_kind_name(kind);
 }
 
 static const char *lost_write(void)
@@ -197,13 +207,13 @@ static const char *lost_write(void)
     for (uint32_t k = 0; k < network.input_count; ++k)
         nf_input_place(&rt, 0, k, &place);
     const uint32_t bytes = network.inputs[network.input_count - 1u].bytes;
-    random_bytes(place, bytes);
-    machine_clean((uintptr_t)place, bytes);
+    machine_memcpy(place, frames[vb_random(FRAMES)], bytes);
+    vb_maintain((uintptr_t)place, bytes, VB_CLEAN, 0);
     for (uint32_t i = 0; i < bytes; ++i)
         ((uint8_t *)place)[i] ^= 0x80u;
-    machine_invalidate((uintptr_t)place, bytes);
+    vb_maintain((uintptr_t)place, bytes, VB_INVALIDATE, 0);
     nf_run(&rt, 0, TIMEOUT_US);
-    return violation_name(machine_violated());
+    return vb_kind_name(machine_violated());
 }
 
 static const char *frame_fault(int torn, int late)
@@ -221,29 +231,32 @@ static const char *frame_fault(int torn, int late)
 /* Faults that show when the runtime starts. */
 static const char *start_fault(const char *fault)
 {
-    static uint8_t image[1u << 20];
-    uint8_t *spaces[16];
+    static uint8_t **spaces;
+    free(spaces);
+    spaces = machine_room(network.space_count * sizeof spaces[0]);
     memcpy(spaces, network.spaces, network.space_count * sizeof spaces[0]);
     network.spaces = spaces;
     if (!strcmp(fault, "unclocked_bank"))
-        machine_close((uintptr_t)network.spaces[1], NF_E_UNPOWERED);
+        vb_set_access((uintptr_t)network.spaces[1], VB_OFF);
     else if (!strcmp(fault, "closed_region"))
-        machine_close((uintptr_t)network.spaces[1], NF_E_CLOSED);
+        vb_set_access((uintptr_t)network.spaces[1], VB_SHUT);
     else if (!strcmp(fault, "unreachable_pool"))
         pools[1].flags = NF_REACH_CPU | NF_WRITABLE;
     else if (!strcmp(fault, "stale_firmware"))
-        model.build ^= 1u + machine_random(1000);
+        model.build ^= 1u + vb_random(1000);
     else {
         const uint32_t bytes = network.space_bytes[0];
-        if (bytes > sizeof image)
-            return "weights too large";
+        const uint32_t whole = (bytes + 4095u) / 4096u * 4096u;
+        static uint8_t *image;
+        if (!image)
+            image = aligned_alloc(4096, whole);
         const int erased = !strcmp(fault, "weights_absent");
-        memset(image, machine_random(2) ? 0xFF : 0, bytes);
+        memset(image, vb_random(2) ? 0xFF : 0, bytes);
         if (!erased) {
             memcpy(image, spaces[0], bytes);
-            image[machine_random(bytes)] ^= (uint8_t)(1u << machine_random(8));
+            image[vb_random(bytes)] ^= (uint8_t)(1u << vb_random(8));
         }
-        pool("image", image, sizeof image, 0, ALL);
+        pool("image", image, whole, 0, ALL);
         spaces[0] = image;
     }
     return nf_status_name(nf_init(&rt, &config));
@@ -252,7 +265,7 @@ static const char *start_fault(const char *fault)
 static const char *run_fault(const char *fault)
 {
     nf_status status = NF_OK;
-    const uint32_t at = MACHINE_LINE * machine_random(32);
+    const uint32_t at = MACHINE_LINE * vb_random(32);
     if (!strcmp(fault, "malloc_buffer"))
         return registered(heap_memory + at + 8, 64);
     if (!strcmp(fault, "stack_buffer"))
@@ -263,10 +276,10 @@ static const char *run_fault(const char *fault)
         return registered(room + at + 16, 64);
     if (!strcmp(fault, "misaligned_64")) {
         config.alignment = 128; /* weights of a Linux-class part */
-        return registered(room + 128u * machine_random(16) + 64, 128);
+        return registered(room + 128u * vb_random(16) + 64, 128);
     }
     if (!strcmp(fault, "partial_line"))
-        return registered(room + at, 32u + 1u + machine_random(31));
+        return registered(room + at, 32u + 1u + vb_random(31));
     if (!strcmp(fault, "private_pool"))
         return registered(private_memory + at, 64);
     if (!strcmp(fault, "unregistered")) {
@@ -286,10 +299,10 @@ static const char *run_fault(const char *fault)
     if (!strcmp(fault, "late_frame"))
         return frame_fault(0, 1);
     if (!strcmp(fault, "early_free")) {
-        feed(1, &status);
+        feed(1, frames[0], &status);
         return nf_status_name(status);
     }
-    status = feed(1, NULL);
+    status = feed(1, frames[0], NULL);
     status = status == NF_OK ? nf_submit(&rt, 0) : status;
     if (status == NF_OK && !strcmp(fault, "double_use"))
         return nf_status_name(nf_submit(&rt, 0));
@@ -343,14 +356,28 @@ int main(int argc, char **argv)
     const uint64_t seed = strtoull(argv[1], NULL, 10);
     const uint32_t count = (uint32_t)strtoul(argv[2], NULL, 10);
     const nf_network *planned = nf_models[0].network;
+    pools = machine_room((planned->space_count + EXTRA_POOLS) * sizeof *pools);
+    reference = machine_room(planned->space_count * sizeof *reference);
     room_bytes = ROOM;
     for (uint32_t i = 0; i < planned->input_count; ++i)
         room_bytes += (planned->inputs[i].bytes + 4095u) / 4096u * 4096u;
-    room = aligned_alloc(4096, room_bytes);
+    /* a way of the cache: which lines share a set must not differ from run to run */
+    room_bytes = (room_bytes + MACHINE_WAY - 1u) / MACHINE_WAY * MACHINE_WAY;
+    room = aligned_alloc(MACHINE_WAY, room_bytes);
     memset(room, 0, room_bytes);
     reference[0] = planned->spaces[0];
     for (uint32_t i = 1; i < planned->space_count; ++i)
-        reference[i] = malloc(planned->space_bytes[i]);
+        reference[i] = machine_room(planned->space_bytes[i]);
+    for (uint32_t i = 0; i < planned->input_count; ++i)
+        frame_bytes += planned->inputs[i].bytes;
+    for (uint32_t i = 0; i < planned->output_count; ++i)
+        answer_bytes += planned->outputs[i].bytes;
+    machine_start(seed);
+    for (uint32_t i = 0; i < FRAMES; ++i) {
+        frames[i] = machine_room(frame_bytes);
+        for (uint32_t at = 0; at < frame_bytes; ++at)
+            frames[i][at] = (uint8_t)vb_random(256);
+    }
     if (!strcmp(argv[3], "none"))
         return stress(seed, count);
     for (uint32_t i = 0; i < sizeof faults / sizeof faults[0]; ++i)

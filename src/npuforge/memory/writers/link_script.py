@@ -13,17 +13,23 @@ from dataclasses import dataclass
 from npuforge.memory.layout import Block, SystemLayout
 from npuforge.memory.linker import (
     LinkSection,
+    answers_section,
     assertions,
     code_sections,
     fixed_sections,
     region_section,
     weights_section,
 )
+from npuforge.memory.spans import aligned
 from npuforge.memory.system import Account, link_name
 from npuforge.targets import Reach
 
 CODE_REGION = "CODE"
 DATA_REGION = "RAM"
+CONSTANTS_REGION = "CONSTANTS"
+"""What the program leaves of its slot in the flash."""
+SECTOR = 64 * 1024
+"""Bytes that the flash erases at once."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,11 @@ def link_regions(layout: SystemLayout) -> list[LinkRegion]:
         LinkRegion(CODE_REGION, "rx", start, end - start),
         LinkRegion(DATA_REGION, "rw", low, high - low),
     ]
+    boot = layout.boot
+    if boot.stored and boot.weights:
+        # the image's slot is longer than the memory it is copied to: constants lie behind it
+        first = aligned(boot.stored + layout.target.pool(boot.code).size, SECTOR)
+        regions.append(LinkRegion(CONSTANTS_REGION, "r", first, boot.weights - first))
     for block in _placed(layout):
         access = "r" if block.loaded else "rw"
         regions.append(LinkRegion(_region_name(block), access, block.address, block.nbytes))
@@ -138,6 +149,8 @@ def system_linker_script(layout: SystemLayout, title: str) -> str:
     stack = next((b for b in layout.blocks if b.name == "main stack"), None)
     top = stack.end if stack else data_room(layout)[1]
     lines += code_sections(CODE_REGION, DATA_REGION, top, stack.nbytes if stack else 0)
+    named = {region.name for region in link_regions(layout) if region.length}
+    lines += answers_section(CONSTANTS_REGION if CONSTANTS_REGION in named else CODE_REGION)
     lines += ["}", ""]
     lines += assertions(sections)
     lines += _image_assertions(layout)

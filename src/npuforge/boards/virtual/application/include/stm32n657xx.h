@@ -1,0 +1,2 @@
+/* One header declares the interface on the virtual board. */
+#include "stm32n6xx_hal.h"
