@@ -213,8 +213,7 @@ def test_lines_that_share_a_byte_are_refused() -> None:
 def test_known_answers_may_be_larger_than_the_code_memory(tmp_path: Path) -> None:
     """They are linked behind the weights, not among the constants of the program."""
     answer = (
-        '__attribute__((section(".nf_answers"), used)) const unsigned char answer[700000]'
-        " = {1};\n"
+        '__attribute__((section(".nf_answers"), used)) const unsigned char answer[700000] = {1};\n'
     )
     elf = link(tmp_path, {"a.c": SOURCE, "b.c": answer})
     check(elf)
