@@ -110,6 +110,24 @@ def test_weights_that_moved(written: Path) -> None:
     assert any(k is Conflict.MOVED and "weights" in one for k, one, _ in kinds)
 
 
+def test_alignment_is_that_of_the_target(written: Path, tmp_path: Path) -> None:
+    """Weights at a multiple of 32: right for this board, wrong for one that asks for 128."""
+    moved = ".nf_image_classification_weights 0x71000010"
+    change(written / "link.ld", ".nf_image_classification_weights 0x71000000", moved)
+    wrong = (Conflict.MISALIGNED, ".nf_image_classification_weights", "")
+    assert wrong in found([written / "link.ld"])
+    change(written / "link.ld", moved, ".nf_image_classification_weights 0x71000060")
+    assert found([written / "link.ld"]) == []
+    text = (ROOT / "src/npuforge/targets/data" / f"{BOARD}.toml").read_text(encoding="utf-8")
+    board = tmp_path / "board.toml"
+    board.write_text(
+        text.replace("buffer_alignment", "weight_alignment = 128\nbuffer_alignment", 1)
+    )
+    assert found([written / "link.ld"], str(board)) == [wrong]
+    checked = api.check_memory([written / "link.ld"], str(board)).disagreements
+    assert "0x71000080" in disagreement_text(checked[0])
+
+
 def test_protection_that_misses_a_block(written: Path) -> None:
     text = (written / "nf_mpu.c").read_text()
     row = next(line for line in text.splitlines() if "camera frame" in line)

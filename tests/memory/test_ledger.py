@@ -12,14 +12,15 @@ import pytest
 from tests.tools import needs_compiler, needs_emulator
 
 from npuforge import api
-from npuforge.artefacts.elf import read_elf
+from npuforge.artefacts.elf import Section, read_elf
 from npuforge.artefacts.map_pieces import FILL, MapPiece, read_map_pieces
 from npuforge.boards import build_project, find_toolchain
 from npuforge.errors import NpuforgeError, PlanError
+from npuforge.memory.classes import classify
 from npuforge.memory.ledger import UNEXPLAINED, Column, linked_ledger
 from npuforge.memory.linker import linker_script
 from npuforge.memory.system import Account
-from npuforge.targets import load_target
+from npuforge.targets import Use, load_target
 
 
 def printed_sizes(elf: Path) -> tuple[int, int, int]:
@@ -207,3 +208,44 @@ def test_lines_that_share_a_byte_are_refused() -> None:
     with pytest.raises(PlanError) as caught:
         linked_ledger(image, (), load_target("mps3-an547"))
     assert caught.value.code == "SYS-012"
+
+
+@needs_compiler
+def test_known_answers_may_be_larger_than_the_code_memory(tmp_path: Path) -> None:
+    """They are linked behind the weights, not among the constants of the program."""
+    answer = (
+        '__attribute__((section(".nf_answers"), used)) const unsigned char answer[700000] = {1};\n'
+    )
+    elf = link(tmp_path, {"a.c": SOURCE, "b.c": answer})
+    check(elf)
+    machine = load_target("mps3-an547")
+    section = next(s for s in read_elf(elf.read_bytes()).sections if s.name == ".nf_answers")
+    pool = machine.pool_at(section.address)
+    assert pool is not None
+    assert (pool.use, section.size) == (Use.WEIGHTS, 700000)
+    assert machine.pool("ITCM").size < section.size
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "source", "account"),
+    [
+        (".psram_section", ".psram_bss", "build/Src/app.o", Account.DATA_PATH),
+        (".bss", ".bss.nn_output_buffers", "./Src/app.o", Account.DATA_PATH),
+        (".bss", ".bss.lcd_fg_buffer", "./Src/app.o", Account.DATA_PATH),
+        (".bss", ".bss.venc_out_buffer", "./Src/app.o", Account.DATA_PATH),
+        (".data", ".data.g_Anchors", "app_postprocess_mpe_pd_uf.o", Account.DATA_PATH),
+        (".bss", ".bss._ec_blob_1", "./Model/network.o", Account.NPU_RUNTIME),
+        (".data", ".data.x", "build/Model/stai_network.o", Account.NPU_RUNTIME),
+        (".bss", ".bss.nn_thread_stack", "./Src/app.o", Account.SYSTEM),
+        (".bss", ".bss.ucHeap", "./Src/app.o", Account.SYSTEM),
+        (".noinit", ".noinit", "mtkernel/kernel/tkernel/task.o", Account.SYSTEM),
+        # what nothing is known of stays with the system
+        (".bss", ".bss.counter", "./Src/main.o", Account.SYSTEM),
+        (".bss", ".bss.framework_state", "./Src/thing.o", Account.SYSTEM),
+    ],
+)
+def test_items_are_known_by_name(section: str, name: str, source: str, account: Account) -> None:
+    piece = MapPiece(section, name, 0x34000000, 64, source)
+    found, why = classify(piece, Section(section, 0x34000000, 64, False, False, True))
+    assert found is account
+    assert (why == "static data") == (name in (".bss.counter", ".bss.framework_state"))

@@ -3,7 +3,8 @@
 Each file is read by its own reader into claims. A claim either takes memory for one owner, or
 offers memory that others may take. Two claims of different files disagree when they take the same
 byte for different things, when one thing has two places, when something is taken that the other
-file does not offer, or when nothing that must reach it does.
+file does not offer, or when nothing that must reach it does. A target says besides on which
+multiples networks' buffers and weights begin.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from npuforge.artefacts.map_pieces import MapPiece
 from npuforge.artefacts.mpool import PoolFile
 from npuforge.memory.classes import SECTION_RULES
 from npuforge.memory.layout import SystemLayout
+from npuforge.memory.spans import aligned
 from npuforge.memory.system import Account, link_name
 from npuforge.memory.writers.link_script import block_section
 from npuforge.targets import Reach, Target
@@ -64,6 +66,7 @@ class Conflict(StrEnum):
     NOT_OFFERED = "not offered"
     NO_MEMORY = "no memory"
     OUT_OF_REACH = "out of reach"
+    MISALIGNED = "misaligned"
 
 
 @dataclass(frozen=True)
@@ -252,7 +255,22 @@ def _not_offered(taker: FileClaims, offerer: FileClaims) -> Iterator[Disagreemen
             yield Disagreement(Conflict.NOT_OFFERED, claim, offers[0], at, claim.end)
 
 
+def _asked_alignment(claim: Claim, target: Target) -> int:
+    """Bytes that a target wants the beginning of a named section on; 1 for anything else.
+
+    Buffers inside of a network are the compiler's own: only what the program gives it is known.
+    """
+    if not claim.same or claim.owner is not Owner.NETWORK:
+        return 1
+    weights = claim.same.endswith("_weights")
+    return (weights and target.weight_alignment) or target.buffer_alignment
+
+
 def _against_target(claim: Claim, target: Target) -> Iterator[Disagreement]:
+    alignment = _asked_alignment(claim, target)
+    if claim.start % alignment:
+        next_one = aligned(claim.start, alignment)
+        yield Disagreement(Conflict.MISALIGNED, claim, None, claim.start, next_one)
     at = claim.start
     while at < claim.end:
         pool = target.pool_at(at)

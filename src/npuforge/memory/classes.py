@@ -1,7 +1,8 @@
 """Which class of the ledger a piece of a linked program belongs to.
 
-A piece is classed by where the linker put it, then by what its object file is called. The names of
-objects are those of npuforge's own projects and of the run-times that such firmware is built with.
+A piece is classed by where the linker put it, then by what its object file or the variable in it is
+called. The names are those of npuforge's own projects, of the run-times that such firmware is built
+with, and of applications for the STM32N6 whose maps are public.
 """
 
 from __future__ import annotations
@@ -46,20 +47,32 @@ SECTION_RULES = (
     ClassRule(Account.NPU_RUNTIME, r"\.mem_npu_", "", "item of the description"),
     ClassRule(Account.SYSTEM, r"\.mem_sys_", "", "item of the description"),
     ClassRule(Account.SYSTEM, r"\.(?:\w*_)?(?:stack|heap)\b", "", "stack or heap section"),
-    ClassRule(Account.DATA_PATH, r"\.(?:dma|frame|camera)\w*\b", "", "data path section"),
+    ClassRule(Account.DATA_PATH, r"\.(?:dma|frame(?!work)|camera)\w*\b", "", "data path section"),
 )  # fmt: skip
 """Decided by the section, for code and data alike."""
 
 DATA_RULES = (
     ClassRule(Account.NPU_RUNTIME, r"", r"(?:^|/)network/(?!networks\.)[^/]*\.c\.o(?:bj)?$",
               "step table of a network"),
-    ClassRule(Account.NPU_RUNTIME, r"", r"ll_aton|ecloader|ecblobs|npu_cache|network_\w*blob",
+    ClassRule(Account.NPU_RUNTIME, r"", r"ll_aton|ecloader|ecblobs|npu_cache|network_\w*blob|stai_",
               "NPU driver or program"),
-    ClassRule(Account.SYSTEM, r"", r"tx_\w+\.o|freertos|tasks\.c|queue\.c|heap_\d\.c|cmsis_os",
-              "object of the operating system"),
+    ClassRule(Account.NPU_RUNTIME, r"\._?ec_blob_|\.NN_Instance|\.NN_Interface", "",
+              "epoch program of a network"),
+    ClassRule(Account.SYSTEM, r"", r"tx_\w+\.o|freertos|tasks\.c|queue\.c|heap_\d\.c|cmsis_os"
+              r"|tkernel/|threadx", "object of the operating system"),
+    ClassRule(Account.SYSTEM, r"\.\w+_stack\b|\.ucHeap\b|\.\w+_(?:tcb|thread)\b", "",
+              "stack, heap or task by name"),
+    ClassRule(Account.DATA_PATH, r"\.(?:psram|uncached)_(?:bss|data|section)\b", "",
+              "section for frames and DMA buffers"),
+    ClassRule(Account.DATA_PATH, r"(?i)\.\w*(?:_(?:in|out)(?:put)?_?buffers?|frame(?!work)|lcd_"
+              r"|capture|display|screen|camera|venc|uvc_|uart|usb|_[rt]x_|ring_?buf|audio|mic_)"
+              r"\w*\b", "",
+              "buffer by name"),
+    ClassRule(Account.DATA_PATH, r"", r"postprocess|(?:^|[/_])pp_", "post-processing"),
     ClassRule(Account.DATA_PATH, r"", r"cam|dcmi|isp|lcd|display|usb|uart|frame", "driver's data"),
 )  # fmt: skip
-"""Decided by the object, for data only: code is code whoever wrote it."""
+"""Decided by the object, or the variable where the compiler gives each a section; for data only:
+code is code whoever wrote it."""
 
 
 def classify(piece: MapPiece, section: Section) -> tuple[Account, str]:

@@ -22,7 +22,7 @@ from npuforge.memory.spans import Span
 Row = tuple[int, int, int, int, int, list[tuple[int, int]]]
 
 LIMITED_NODES = 24
-"""Nodes for each buffer at one height of the limited search: twelve orders, two nodes each."""
+"""Nodes for each buffer at one height of the first limited search: twelve orders, two each."""
 
 
 class Method(StrEnum):
@@ -212,7 +212,12 @@ class _Search:
             return
         self._climb()
         if self.effort.limited:
-            self._fall()
+            self._fall(LIMITED_NODES)
+            # time without an exact search to spend it on goes to wider limited searches
+            width = LIMITED_NODES
+            while self.effort.seconds and not self.effort.nodes and self._wanting():
+                width *= 2
+                self._fall(width)
         if self.goal > self.bound and self._open(self.goal):
             self._probe(self.goal, self.nodes, Method.EXACT)
         elif self.goal == self.bound:
@@ -249,10 +254,18 @@ class _Search:
             self.least = max(self.least, (height // self.unit + 1) * self.unit)
         return outcome
 
-    def _fall(self) -> None:
-        """Lower heights with few nodes each; the step shrinks where none is found."""
+    def _wanting(self) -> bool:
+        """Whether there is something lower to be found, and time."""
+        return self.height > max(self.goal, self.least) and time.monotonic() < self.end
+
+    def _fall(self, width: int) -> None:
+        """Lower heights with few nodes each; the step shrinks where none is found.
+
+        Args:
+            width: nodes for each buffer at one height.
+        """
         step = (self.height - self.goal) // 2
-        nodes = LIMITED_NODES * len(self.rows)
+        nodes = width * len(self.rows)
         while self.height > self.goal and time.monotonic() < self.end:
             step = max(step // self.unit, 1) * self.unit
             target = max(self.height - step, self.goal)
