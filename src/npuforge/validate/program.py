@@ -170,7 +170,11 @@ def _inner(epoch: Epoch | None, buffer: Buffer) -> bool:
 def _combined(epoch: Epoch | None, buffer: Buffer) -> bool:
     """Whether a buffer holds a sum or product of two tensors on its way."""
     unit = _writer_source(epoch, buffer)
-    return unit is not None and kind_of(unit.page) == "ARITH"
+    while epoch is not None and unit is not None and kind_of(unit.page) == "ARITH":
+        if unit["CTRL.DUALIN"] or unit["CTRL.OP"]:
+            return True
+        unit = epoch.source(unit.page, 0)
+    return False
 
 
 @dataclass(frozen=True)
@@ -201,11 +205,15 @@ class _Behind:
 
 @dataclass(frozen=True)
 class _Choice:
-    """A counterpart that can be computed from what was read, with what the chip may store."""
+    """A counterpart that can be computed from what was read, with what the chip may store.
+
+    Its `array` is the reference on what memory holds, where that is not the reference throughout.
+    """
 
     item: Counterpart
     gap: NDArray[np.float64]
     interval: Interval | None
+    array: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -215,6 +223,7 @@ class _Compared:
     Attributes:
         buffer: it is.
         best: its counterpart.
+        array: that tensor where it is not the reference throughout.
         names: tensors with the same values.
         bounded: whether its own values are what the arithmetic must give.
         whole: it is the tensor itself, not what limits leave of it.
@@ -222,6 +231,7 @@ class _Compared:
 
     buffer: Buffer
     best: Counterpart
+    array: Array | None
     names: tuple[str, ...]
     bounded: bool
     whole: bool
@@ -240,6 +250,7 @@ class _Session:
     ) -> None:
         self.network, self.tensors, self.enclosure = network, tensors, enclosure
         self.layers = layers
+        self.graph = graph
         self.references = References(graph, tensors)
         self.roots = storage_roots(graph)
         self.epochs = {e.number: e for step in network.steps for e in step.epochs}
@@ -275,7 +286,8 @@ class _Session:
         spans += [(b.address, b.end) for b in fresh]
         self.placed = [entry for entry in self.placed if not _meets(entry[0], spans)]
         compared: list[_Compared] = []
-        fresh = [self.nearest(twins, behind, memory, epoch) for twins in _by_place(fresh)]
+        groups = [self.fitting(twins, behind, memory, epoch) for twins in _by_place(fresh)]
+        fresh = [buffer for group in groups for buffer in group]
         for buffer in fresh:
             spans = [(buffer.address, buffer.end)]
             if not _covered(epoch, buffer):
@@ -291,16 +303,16 @@ class _Session:
         for item in compared:
             self.place(item, memory, kept and item.bounded and item.whole)
 
-    def nearest(
+    def fitting(
         self, twins: Sequence[Buffer], behind: _Behind, memory: Memory, epoch: Epoch | None
-    ) -> Buffer:
-        """Of several descriptions of the same bytes, the one that a tensor fits best.
+    ) -> Sequence[Buffer]:
+        """Of several descriptions of the same bytes, those that a tensor fits best.
 
         Where a transpose needs no epoch of its own, the tensor before it is still described.
         """
         if len(twins) == 1:
-            return twins[0]
-        ranked = []
+            return twins
+        beyond: dict[int, int] = {}
         for n, buffer in enumerate(twins):
             self.seen.add((buffer.name, buffer.address))
             held = _steps(buffer, memory)
@@ -308,9 +320,9 @@ class _Session:
             if held is not None:
                 choices = self.choices(buffer, held, behind, _limits(epoch, buffer))
             if held is not None and choices:
-                gap = float(choices[0].gap.mean())
-                ranked.append((_beyond(buffer, held, choices[0]), gap, n))
-        return twins[min(ranked)[2]] if ranked else twins[0]
+                beyond[n] = _beyond(buffer, held, choices[0])
+        least = min(beyond.values(), default=0)
+        return [b for n, b in enumerate(twins) if beyond.get(n, least + bool(beyond)) == least]
 
     def place(self, item: _Compared, memory: Memory, kept: bool) -> None:
         """Go on with the reference in place of a buffer, or with its own values.
@@ -334,6 +346,9 @@ class _Session:
             assert values is not None
             stored = (item.best.steps + _offset(buffer)).astype(values.dtype)
             memory.load(buffer.address, physical(buffer, stored))
+            if item.array is not None:
+                for name in item.names:
+                    self.own[name] = item.array.reshape(self.tensors[name].shape)
         if item.whole:
             self.placed.append((buffer, self.same(item.names)))
 
@@ -376,13 +391,31 @@ class _Session:
                 interval = self.interval(item.name, known, behind.numbers)
             else:
                 continue
-            found.append(_Choice(item, np.abs(values - item.steps), interval))
+            array = self.recomputed(item.name, known)
+            if array is not None:
+                item = replace(item, values=replace(item, limits=None).placed(array))
+            found.append(_Choice(item, np.abs(values - item.steps), interval, array))
         if not found:
             # what it was computed from is not known: the nearest, without a bound
             near = (_Choice(item, np.abs(values - item.steps), None) for item in every)
             found = [c for c in near if buffer.real or float(c.gap.mean()) <= _PLAUSIBLE]
         found.sort(key=lambda choice: float(choice.gap.mean()))
         return found
+
+    def recomputed(self, name: str, known: Mapping[str, Array]) -> Array | None:
+        """The reference on what memory holds; None where that is the reference throughout."""
+        if name in known:
+            return self.own.get(name)
+        sources = self.enclosure.sources(name, frozenset(known))
+        if not sources or not sources & self.own.keys():
+            return None
+        wanted = set(self.enclosure.between(name, frozenset(known)))
+        nodes = tuple(node for node in self.graph.nodes if node.name in wanted)
+        needed = {n for node in nodes for n in (*node.input_names, *node.outputs)}
+        tensors = {n: t for n, t in self.graph.tensors.items() if n in needed}
+        given = {n: known[n] for n in sources}
+        small = Graph(self.graph.name, tensors, nodes, tuple(given), (name,))
+        return Executor(small).run(given)[name]
 
     def computed(self, name: str, known: frozenset[str], numbers: tuple[int, ...]) -> bool:
         """Whether these epochs compute a tensor from the known ones, every convolution of it."""
@@ -452,7 +485,7 @@ class _Session:
             self.open.append((buffer, behind))
         names = self.same(tuple(dict.fromkeys(equal)))
         bounded = best.interval is not None and not outside
-        return _Compared(buffer, best.item, names, bounded, limits is None)
+        return _Compared(buffer, best.item, best.array, names, bounded, limits is None)
 
 
 def _offset(buffer: Buffer) -> int:
