@@ -251,6 +251,7 @@ class _Session:
         self.network, self.tensors, self.enclosure = network, tensors, enclosure
         self.layers = layers
         self.graph = graph
+        self.prelus = {n: node for node in graph.nodes if node.op == "prelu" for n in node.outputs}
         self.references = References(graph, tensors)
         self.roots = storage_roots(graph)
         self.epochs = {e.number: e for step in network.steps for e in step.epochs}
@@ -385,6 +386,8 @@ class _Session:
         found = []
         for item in every:
             interval: Interval | None
+            if item.name not in known and not self.possible(item.name, buffer):
+                continue
             if item.name in known:
                 interval = Interval(known[item.name], known[item.name])
             elif self.computed(item.name, frozenset(known), behind.numbers):
@@ -397,10 +400,20 @@ class _Session:
             found.append(_Choice(item, np.abs(values - item.steps), interval, array))
         if not found:
             # what it was computed from is not known: the nearest, without a bound
-            near = (_Choice(item, np.abs(values - item.steps), None) for item in every)
+            near = (
+                _Choice(item, np.abs(values - item.steps), None)
+                for item in every
+                if self.possible(item.name, buffer)
+            )
             found = [c for c in near if buffer.real or float(c.gap.mean()) <= _PLAUSIBLE]
         found.sort(key=lambda choice: float(choice.gap.mean()))
         return found
+
+    def possible(self, name: str, buffer: Buffer) -> bool:
+        """Whether a unit before the buffer can make the tensor: a PReLU ends in a sum."""
+        epoch = self.epochs.get(buffer.epoch)
+        node = self.prelus.get(name)
+        return node is None or epoch is None or _combined(epoch, buffer)
 
     def recomputed(self, name: str, known: Mapping[str, Array]) -> Array | None:
         """The reference on what memory holds; None where that is the reference throughout."""

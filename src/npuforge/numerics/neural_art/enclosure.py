@@ -404,6 +404,8 @@ class Enclosure:
         low, high = (end / float(y.quant.s) + y.quant.z for end in ends)
         if not x.dtype.is_float and float(x.quant.s) == float(y.quant.s):
             return self._stored(node, low, high)
+        if is_int8(x) and is_int8(y):
+            return self._stored(node, *self._rescaled(inputs[0], x, y))
         return self._stored(node, low - _CPU, high + _CPU)
 
     def _softmax(self, node: Node, inputs: Sequence[Interval]) -> Interval | None:
