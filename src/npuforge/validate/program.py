@@ -30,7 +30,13 @@ from npuforge.graph import Array, Graph
 from npuforge.numerics import Executor, storage_roots
 from npuforge.numerics.neural_art import CONTRACTS, with_neural_art
 from npuforge.numerics.neural_art.enclosure import Enclosure, Interval
-from npuforge.validate.buffers import logical, model_input, physical
+from npuforge.validate.buffers import (
+    logical,
+    model_input,
+    physical,
+    store_bytes,
+    stored_bytes,
+)
 from npuforge.validate.causes import causes_of, coarse_gains
 from npuforge.validate.counterparts import Counterpart, References
 from npuforge.vocab import Contract
@@ -268,6 +274,7 @@ class _Session:
         self.seen: set[tuple[str, int]] = set()
         self.makers: dict[str, int] = {}
         self.own: dict[str, Array] = {}
+        self.kept: list[tuple[_Compared, frozenset[str]]] = []
         self.constants = memory_for(network)
 
     def after(self, number: int, memory: Memory) -> None:
@@ -301,8 +308,12 @@ class _Session:
         matched = {item.buffer.name for item in compared}
         inner = [b for b in fresh if b.name not in matched and b.bits == 16]
         kept = any(_combined(epoch, buffer) for buffer in inner)
+        self.settle(memory)
         for item in compared:
-            self.place(item, memory, kept and item.bounded and item.whole)
+            own = kept and item.bounded and item.whole
+            self.place(item, memory, own)
+            if own:
+                self.kept.append((item, frozenset(b.name for b in inner)))
 
     def fitting(
         self, twins: Sequence[Buffer], behind: _Behind, memory: Memory, epoch: Epoch | None
@@ -333,7 +344,6 @@ class _Session:
         """
         buffer, number = item.buffer, item.buffer.epoch
         for name in item.names:
-            self.own.pop(name, None)
             self.makers[name] = number
         if kept:
             held, shape = _steps(buffer, memory), self.tensors[item.best.name].shape
@@ -343,15 +353,30 @@ class _Session:
                 like = self.tensors[name]
                 self.own[name] = stored.reshape(like.shape).astype(like.dtype)
         else:
-            values = logical(buffer, memory.peek(buffer.address, buffer.size))
-            assert values is not None
-            stored = (item.best.steps + _offset(buffer)).astype(values.dtype)
-            memory.load(buffer.address, physical(buffer, stored))
-            if item.array is not None:
-                for name in item.names:
-                    self.own[name] = item.array.reshape(self.tensors[name].shape)
+            self.put(item, memory)
         if item.whole:
             self.placed.append((buffer, self.same(item.names)))
+
+    def put(self, item: _Compared, memory: Memory) -> None:
+        """The reference in place of a buffer."""
+        buffer = item.buffer
+        for name in item.names:
+            self.own.pop(name, None)
+            if item.array is not None:
+                self.own[name] = item.array.reshape(self.tensors[name].shape)
+        values = logical(buffer, bytes(buffer.size))
+        assert values is not None
+        stored = (item.best.steps + _offset(buffer)).astype(values.dtype)
+        store_bytes(buffer, memory, physical(buffer, stored))
+
+    def settle(self, memory: Memory) -> None:
+        """Go on with the reference once what was computed from own values is checked."""
+        alive = {id(buffer) for buffer, _ in self.placed}
+        for item, halves in list(self.kept):
+            if halves <= self.checked:
+                self.kept.remove((item, halves))
+                if id(item.buffer) in alive:
+                    self.put(item, memory)
 
     def behind(self, number: int) -> _Behind:
         """What an epoch computes from: its own causes, and those of uncompared ones before it."""
@@ -507,9 +532,8 @@ def _offset(buffer: Buffer) -> int:
 
 def _steps(buffer: Buffer, memory: Memory) -> NDArray[np.float64] | None:
     """What a buffer holds, less its zero point, in logical order; None when that is not known."""
-    if not memory.holds(buffer.address, buffer.end - 1):
-        return None
-    values = logical(buffer, memory.peek(buffer.address, buffer.size))
+    data = stored_bytes(buffer, memory)
+    values = None if data is None else logical(buffer, data)
     return None if values is None else values.astype(np.float64) - _offset(buffer)
 
 
