@@ -157,19 +157,114 @@ INT8_KERNELS(depthwise, depthwise_conv2d, conv2d)
     }
 
 #define NF_PARAMS_int16_t nf_params_conv2d_s16
-#define NF_PARAMS_float nf_params_conv2d_f32
 #define NF_OUT_int16_t 5
-#define NF_OUT_float 3
 #define STORE_S16(dst, acc, o)                                                                     \
     dst = (int16_t)nf_clamp(nf_requantize_wide(acc, ((const int32_t *)v[3].data)[o],               \
                                                ((const int32_t *)v[4].data)[o]),                   \
                             p->act_min, p->act_max)
-#define STORE_F32(dst, acc, o) dst = nf_clampf(acc, p->low, p->high)
 
 TYPED_CONVOLUTION(nf_conv2d_s16, 0, int16_t, int8_t, int64_t, int64_t, STORE_S16)
 TYPED_CONVOLUTION(nf_depthwise_conv2d_s16, 1, int16_t, int8_t, int64_t, int64_t, STORE_S16)
-TYPED_CONVOLUTION(nf_conv2d_f32, 0, float, float, float, float, STORE_F32)
-TYPED_CONVOLUTION(nf_depthwise_conv2d_f32, 1, float, float, float, float, STORE_F32)
+
+/* Outputs whose float sums run side by side: one sum alone waits for each of its additions. */
+#define F32_BLOCK 8
+
+/* `count` outputs at one place, each summed over taps and depth in that order. */
+NF_INLINE void conv2d_f32_outputs(const nf_view *v, const nf_params_conv2d_f32 *p, int32_t n,
+                                  int32_t top, int32_t left, const int32_t taps[4], int32_t depth,
+                                  int32_t channel, int32_t o, int32_t count, float *dst)
+{
+    const float *bias = (const float *)(const void *)v[2].data;
+    const ptrdiff_t row = (ptrdiff_t)p->kernel_h * p->kernel_w * depth;
+    float acc[F32_BLOCK] = {0};
+    for (int32_t ky = taps[0]; ky < taps[1]; ++ky)
+        for (int32_t kx = taps[2]; kx < taps[3]; ++kx) {
+            const float *src =
+                (const float *)(const void *)nf_at(&v[0], n, top + ky * p->dilation_h,
+                                                   left + kx * p->dilation_w) +
+                channel;
+            const float *w = (const float *)(const void *)v[1].data + o * row +
+                             (ptrdiff_t)(ky * p->kernel_w + kx) * depth;
+            for (int32_t i = 0; i < depth; ++i)
+                for (int32_t k = 0; k < count; ++k)
+                    acc[k] += src[i] * w[k * row + i];
+        }
+    for (int32_t k = 0; k < count; ++k)
+        dst[k] = nf_clampf(acc[k] + bias[o + k], p->low, p->high);
+}
+
+void nf_conv2d_f32(const nf_view *v, const void *params)
+{
+    const nf_params_conv2d_f32 *p = params;
+    const nf_shape *in = v[0].shape, *out = v[3].shape;
+    const int32_t depth = in->c / p->groups, per_group = out->c / p->groups;
+    for (int32_t n = 0; n < out->n; ++n)
+        for (int32_t oy = out->y0; oy < out->y1; ++oy) {
+            const int32_t top = oy * p->stride_h - p->pad_top;
+            int32_t taps[4];
+            nf_taps(top, p->kernel_h, p->dilation_h, in->h, &taps[0], &taps[1]);
+            for (int32_t ox = out->x0; ox < out->x1; ++ox) {
+                const int32_t left = ox * p->stride_w - p->pad_left;
+                nf_taps(left, p->kernel_w, p->dilation_w, in->w, &taps[2], &taps[3]);
+                float *dst = (float *)(void *)nf_at(&v[3], n, oy, ox);
+                for (int32_t group = 0; group < p->groups; ++group) {
+                    const int32_t channel = group * depth, end = (group + 1) * per_group;
+                    int32_t o = group * per_group;
+                    for (; o + F32_BLOCK <= end; o += F32_BLOCK)
+                        conv2d_f32_outputs(v, p, n, top, left, taps, depth, channel, o, F32_BLOCK,
+                                           dst + o);
+                    for (; o < end; ++o)
+                        conv2d_f32_outputs(v, p, n, top, left, taps, depth, channel, o, 1, dst + o);
+                }
+            }
+        }
+}
+
+/* `count` channels at one place, one output channel an input channel. */
+NF_INLINE void depthwise_f32_outputs(const nf_view *v, const nf_params_conv2d_f32 *p, int32_t n,
+                                     int32_t top, int32_t left, const int32_t taps[4], int32_t o,
+                                     int32_t multiple, int32_t count, float *dst)
+{
+    const float *bias = (const float *)(const void *)v[2].data;
+    const int32_t channels = v[3].shape->c;
+    float acc[2 * F32_BLOCK] = {0};
+    for (int32_t ky = taps[0]; ky < taps[1]; ++ky)
+        for (int32_t kx = taps[2]; kx < taps[3]; ++kx) {
+            const float *src =
+                (const float *)(const void *)nf_at(&v[0], n, top + ky * p->dilation_h,
+                                                   left + kx * p->dilation_w) +
+                o / multiple;
+            const float *w = (const float *)(const void *)v[1].data +
+                             (ptrdiff_t)(ky * p->kernel_w + kx) * channels + o;
+            for (int32_t k = 0; k < count; ++k)
+                acc[k] += src[k] * w[k];
+        }
+    for (int32_t k = 0; k < count; ++k)
+        dst[k] = nf_clampf(acc[k] + bias[o + k], p->low, p->high);
+}
+
+void nf_depthwise_conv2d_f32(const nf_view *v, const void *params)
+{
+    const nf_params_conv2d_f32 *p = params;
+    const nf_shape *in = v[0].shape, *out = v[3].shape;
+    const int32_t multiple = out->c / in->c, block = 2 * F32_BLOCK;
+    for (int32_t n = 0; n < out->n; ++n)
+        for (int32_t oy = out->y0; oy < out->y1; ++oy) {
+            const int32_t top = oy * p->stride_h - p->pad_top;
+            int32_t taps[4];
+            nf_taps(top, p->kernel_h, p->dilation_h, in->h, &taps[0], &taps[1]);
+            for (int32_t ox = out->x0; ox < out->x1; ++ox) {
+                const int32_t left = ox * p->stride_w - p->pad_left;
+                nf_taps(left, p->kernel_w, p->dilation_w, in->w, &taps[2], &taps[3]);
+                float *dst = (float *)(void *)nf_at(&v[3], n, oy, ox);
+                int32_t o = 0;
+                for (; multiple == 1 && o + block <= out->c; o += block)
+                    depthwise_f32_outputs(v, p, n, top, left, taps, o, 1, block, dst + o);
+                for (; o < out->c; ++o)
+                    depthwise_f32_outputs(v, p, n, top, left, taps, o, multiple, 1, dst + o);
+            }
+        }
+}
 
 NF_INLINE void transpose_conv(const nf_view *x, const uint8_t *weights, const int32_t *bias,
                               const nf_view *y, const nf_params_transpose_conv2d_s8 *p,
@@ -238,6 +333,8 @@ INT8_KERNELS(transpose_conv, transpose_conv2d, transpose_conv2d)
                     }                                                                              \
                 }                                                                                  \
     }
+
+#define STORE_F32(dst, acc, o) dst = nf_clampf(acc, p->low, p->high)
 
 TYPED_TRANSPOSED(nf_transpose_conv2d_s16, nf_params_transpose_conv2d_s16, 5, int16_t, int8_t,
                  int64_t, STORE_S16)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npuforge import api_aton, api_doctor, api_memory, api_optimize, api_quantize
+from npuforge import api_aton, api_board, api_doctor, api_memory, api_optimize, api_quantize
 from npuforge.accelerators.neural_art.epochs import DEFAULT_RELEASE
 from npuforge.accelerators.neural_art.lowering import default_choices
 from npuforge.aton.choices import match_compiled
@@ -100,6 +100,7 @@ lint_model = api_optimize.lint_model
 quantize_model = api_quantize.quantize_model
 tune_model = api_quantize.tune_model
 layer_sensitivity = api_quantize.layer_sensitivity
+stress_application = api_board.stress_application
 
 RANDOM_SAMPLES = 10
 SEED = 42

@@ -25,10 +25,12 @@ from npuforge.quantize import (
     Search,
     Sensitivity,
     Session,
+    ToolName,
     ZeroPoints,
     calibrate,
     prepared,
     quantize,
+    quantize_with,
     search,
     sensitivities,
 )
@@ -74,6 +76,7 @@ def quantize_model(
     engine: str = "own",
     state: PathLike | None = None,
     measured_on: int = 32,
+    tool: str = "npuforge",
     fix_shape: Sequence[str] = (),
     force: bool = False,
     tick: Tick | None = None,
@@ -99,6 +102,8 @@ def quantize_model(
         engine: who runs the float network: "own" or "onnxruntime".
         state: file from which an interrupted calibration goes on.
         measured_on: samples on which the result is compared with the float network.
+        tool: who quantises: "npuforge", or for comparison "ai-edge-quantizer" or "onnxruntime",
+            where they are installed; they choose the types at the ends.
         fix_shape: see `run_model`.
         force: replace existing files.
         tick: told what is being done, how much of it is done, and of how much.
@@ -116,22 +121,31 @@ def quantize_model(
         base=choice(Precision, "--activations", activations),
     )
     chosen = choice(EngineName, "--engine", engine)
+    by = choice(ToolName, "--tool", tool)
     if not 0 < percentile <= 100:
         raise UsageError("QNT-010", value=percentile)
     path = None if output is None else Path(output)
     if path is not None:
         check_outputs(path, replace=force)
     graph, found = float_data(model, data, preprocess, image_range, fix_shape)
-    made = quantize(
-        graph,
-        found.spread(samples),
-        scheme,
-        engine=chosen,
-        state=None if state is None else Path(state),
-        measured_on=measured_on,
-        remedies=Remedies(equalise, round_weights, correct_bias),
-        tick=tick,
-    )
+    remedies = Remedies(equalise, round_weights, correct_bias)
+    calibration = found.spread(samples)
+    if by is not ToolName.OWN:
+        if remedies.needs_statistics:
+            what = "--equalise, --round, --correct-bias"
+            raise UsageError("QNT-012", tool=by, what=what, known="--method")
+        made = quantize_with(by, graph, calibration, scheme, measured_on=measured_on, tick=tick)
+    else:
+        made = quantize(
+            graph,
+            calibration,
+            scheme,
+            engine=chosen,
+            state=None if state is None else Path(state),
+            measured_on=measured_on,
+            remedies=remedies,
+            tick=tick,
+        )
     return made, None if path is None else write_quantized(made, found, path)
 
 

@@ -54,6 +54,10 @@ static void run(void)
             input = NULL;
         }
 #endif
+#ifdef RESET_IN_FLIGHT
+        if (answer == LL_ATON_RT_WFE)
+            LL_ATON_RT_Reset_Network(&NN_Instance_Default); /* reset */
+#endif
         if (answer == LL_ATON_RT_WFE)
             LL_ATON_OSAL_WFE(); /* wait */
     } while (answer != LL_ATON_RT_DONE);
@@ -63,6 +67,15 @@ static void modify(void)
 {
     for (uint32_t i = 0; i < BYTES; ++i)
         input[i] ^= 0x80u; /* modify */
+}
+
+static uint32_t started, ended;
+
+static void watch(LL_ATON_RT_Callbacktype_t type, const NN_Instance_TypeDef *instance,
+                  const LL_ATON_RT_EpochBlockItem_t *block)
+{
+    started += type == LL_ATON_RT_Callbacktype_PRE_START && instance == &NN_Instance_Default;
+    ended += type == LL_ATON_RT_Callbacktype_POST_END && block->flags & EpochBlock_Flags_pure_hw;
 }
 
 #ifdef CAMERA
@@ -117,6 +130,9 @@ static void bind(void)
 #ifdef TIGHTLY_COUPLED
     input = (uint8_t *)0x30000000u;
 #endif
+#ifdef NOT_BOUND
+    return;
+#endif
 #ifdef USER
     if (LL_ATON_Set_User_Input_Buffer_Default(0, input, BYTES) != 0) /* bind */
         exit(1);
@@ -152,6 +168,15 @@ int main(void)
 #ifdef NPU_CACHE
     npu_cache_enable();
 #endif
+#ifdef CACHEAXI_BUSY
+    CACHEAXI_HandleTypeDef cache = {CACHEAXI};
+    HAL_CACHEAXI_Init(&cache);
+    while (HAL_CACHEAXI_Enable(&cache) == HAL_BUSY)
+        ;
+#endif
+#ifdef CALLBACK
+    LL_ATON_RT_SetNetworkCallback(&NN_Instance_Default, watch);
+#endif
     bind();
 #ifdef STACK
     input = on_stack;
@@ -183,6 +208,9 @@ int main(void)
         modify();
         SCB_CleanDCache_by_Addr(input, BYTES);
 #endif
+#ifdef CACHEAXI_BUSY
+    HAL_CACHEAXI_CleanInvalidByAddr(&cache, (const uint32_t *)input, BYTES);
+#endif
 #ifdef NPU_CACHE_KEPT
         npu_cache_clean_invalidate_range((uint32_t)(uintptr_t)input,
                                          (uint32_t)(uintptr_t)input + BYTES);
@@ -205,6 +233,14 @@ int main(void)
         SCB_InvalidateDCache_by_Addr(output, OUTPUT); /* invalidate */
 #endif
         printf("%lu\n", (unsigned long)total(output, OUTPUT));
+#ifdef CALLBACK
+        if (started != (uint32_t)n + 1u || ended != started)
+            return 1;
+#endif
+#ifdef IN_PLACE
+        for (uint32_t i = 0; i < OUTPUT; ++i)
+            output[i] ^= 0x80u; /* post-processing writes over the result */
+#endif
 #ifdef AFTER
         SCB_InvalidateDCache_by_Addr(output, 64);
 #endif

@@ -94,6 +94,9 @@ SOUND = {
     "ranges by first and end address": ("RANGES",),
     "one call for the whole life cycle": ("MAIN",),
     "invalidate after post-processing": ("AFTER",),
+    "post-processing in place, then invalidate": ("AFTER", "IN_PLACE"),
+    "callback of the network": ("CALLBACK",),
+    "CACHEAXI enabled in a loop": ("NPU_CACHE", "CACHEAXI_BUSY"),
     "invalidate before the run": ("BEFORE_ONLY",),
     "buffers of the application": ("USER",),
     "buffer from the heap, aligned": ("USER", "HEAP"),
@@ -104,7 +107,9 @@ SOUND = {
 
 @pytest.mark.parametrize("defines", SOUND.values(), ids=SOUND.keys())
 def test_sound_code_gives_no_alarm(run: Run, defines: tuple[str, ...]) -> None:
-    found = run(*defines)
+    net = network()
+    cached = dataclasses.replace(net.inputs[0], in_npu_cache="NPU_CACHE" in defines)
+    found = run(*defines, net=dataclasses.replace(net, inputs=(cached,)))
     assert found.errors == ()
     assert found.inferences == 8
     if not {"AFTER", "BEFORE_ONLY"} & set(defines):  # a refill may bring old bytes there
@@ -142,6 +147,8 @@ MISTAKES = [
     Mistake(("SET_ALLOCATED",), "not_bound", "bind_allocated"),
     Mistake(("SIZE_FOR_END",), "end_not_size", "size", buffer="in"),
     Mistake(("NO_RESET",), "not_reset", "run"),
+    Mistake(("RESET_IN_FLIGHT",), "reset_in_flight", "reset", "run"),
+    Mistake(("USER", "NOT_BOUND"), "not_bound", "run"),
     Mistake(("NO_RUNTIME",), "not_initialised", "run"),
     Mistake(("NO_RUNTIME",), "hang"),
     Mistake(("CLOCKS", "RAMCFG_LATE"), "unclocked_bank", "run"),
@@ -168,6 +175,14 @@ def test_each_mistake_is_named_at_its_line(run: Run, mistake: Mistake) -> None:
                 assert place.line == line(mark), f"{place}"
         if mistake.buffer:
             assert first.buffer == mistake.buffer
+            assert mistake.buffer in first.message
+        for place in (first.cause, first.effect, first.written):
+            assert not re.search(r"\{|\}", first.message + first.hint)
+            assert place.file.endswith("application.c") or not place.file
+
+
+def test_the_missing_call_is_named(run: Run) -> None:
+    assert "SCB_CleanDCache_by_Addr(in, 1000)" in run("LOST").errors[0].hint
 
 
 def test_a_neighbour_in_the_results_line_is_lost(run: Run) -> None:

@@ -25,7 +25,16 @@ LAYERS = (
     ("validate", "doctor"),
     ("pipeline",),
     ("report",),
-    ("api", "api_aton", "api_cost", "api_doctor", "api_memory", "api_optimize", "api_quantize"),
+    (
+        "api",
+        "api_aton",
+        "api_board",
+        "api_cost",
+        "api_doctor",
+        "api_memory",
+        "api_optimize",
+        "api_quantize",
+    ),
     ("cli",),
 )
 LAYER_OF = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

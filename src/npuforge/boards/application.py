@@ -24,6 +24,7 @@ from elftools.elf.elffile import ELFFile
 from npuforge.boards.application_network import BoardNetwork, tables
 from npuforge.boards.toolchain import BUILD_SECONDS, run_tool
 from npuforge.errors import ToolError
+from npuforge.messages import render
 from npuforge.vocab import Severity
 
 _BOARD = Path(__file__).parent / "virtual"
@@ -90,6 +91,7 @@ class Violation:
         kind: of `cache.h`, for example ``missing_clean``.
         severity: an error, or a warning for what accepted code can show.
         buffer: name of the variable or buffer, with an offset in bytes; else of the memory.
+        size: bytes of the whole variable or buffer; 0 when it is not known.
         address: of the first cache line or byte.
         lines: cache lines of one inference.
         inference: number of the first inference that showed it, from 1; 0: before the first.
@@ -102,6 +104,7 @@ class Violation:
     kind: str
     severity: Severity
     buffer: str
+    size: int
     address: int
     lines: int
     inference: int
@@ -109,6 +112,31 @@ class Violation:
     cause: Place
     effect: Place
     written: Place
+
+    @property
+    def message(self) -> str:
+        """What happened, where, to which buffer."""
+        return self._words()[0]
+
+    @property
+    def hint(self) -> str:
+        """The missing call, or what else to do."""
+        return self._words()[1]
+
+    def _words(self) -> tuple[str, str]:
+        address = f"{self.address:#010x}"
+        return render(
+            f"VBD-{self.kind}",
+            {
+                "buffer": self.buffer or address,
+                "whole": self.buffer.split("+")[0] or address,
+                "bytes": self.size or "?",
+                "address": address,
+                "cause": self.cause,
+                "effect": self.effect,
+                "written": self.written,
+            },
+        )
 
 
 @dataclass(frozen=True)
@@ -271,9 +299,7 @@ class ApplicationBoard:
             log.seek(0)
             said = log.read().decode("utf-8", "replace")
         if not talk.ended:
-            raise ToolError(
-                "BRD-031", code=process.returncode, detail=said[-_DETAIL:] or "no output"
-            )
+            raise ToolError("BRD-031", code=process.returncode, detail=said[-_DETAIL:])
         return ApplicationRun(talk.inferences, self._violations(talk.found), said)
 
     def _serve(self, process: subprocess.Popen[bytes], talk: _Talk) -> None:
@@ -312,7 +338,8 @@ class ApplicationBoard:
             Violation(
                 kind=raw.kind,
                 severity=Severity.WARNING if raw.kind in _RISKS else Severity.ERROR,
-                buffer=name_of(raw.address) or ("" if raw.memory == "-" else raw.memory),
+                buffer=name or ("" if raw.memory == "-" else raw.memory),
+                size=size,
                 address=raw.address,
                 lines=raw.lines,
                 inference=raw.inference,
@@ -322,6 +349,7 @@ class ApplicationBoard:
                 written=places.get(raw.places[2], _NOWHERE),
             )
             for raw in found
+            for name, size in (name_of(raw.address),)
         )
 
     def _places(self, addresses: Sequence[int]) -> dict[int, Place]:
@@ -338,8 +366,8 @@ class ApplicationBoard:
             found[address] = Place(_short(match[1]), int(match[2]), name)
         return found
 
-    def _names(self) -> Callable[[int], str]:
-        """Name and offset of the variable or buffer at an address."""
+    def _names(self) -> Callable[[int], tuple[str, int]]:
+        """Name with offset, and size, of the variable or buffer at an address."""
         spans = []
         for network in self._networks:
             spans += [(b.address, b.address + b.size, b.name) for b in network.buffers]
@@ -350,13 +378,13 @@ class ApplicationBoard:
                     base = symbol["st_value"]
                     spans.append((base, base + symbol["st_size"], symbol.name.split(".")[0]))
 
-        def name_of(address: int) -> str:
+        def name_of(address: int) -> tuple[str, int]:
             line_end = address - address % 32 + 32
             for low, high, name in spans:
                 if low < line_end and address < high:
                     at = max(address, low) - low
-                    return f"{name}+{at}" if at else name
-            return ""
+                    return (f"{name}+{at}" if at else name), high - low
+            return "", 0
 
         return name_of
 

@@ -51,6 +51,9 @@ def command(
         None, "--state", help="File from which an interrupted calibration goes on."
     ),
     measured_on: int = typer.Option(32, help="Samples the result is compared on."),
+    tool: str = typer.Option(
+        "npuforge", help="Quantises: npuforge; for comparison ai-edge-quantizer, onnxruntime."
+    ),
     fix_shape: list[str] = typer.Option(
         [], "--fix-shape", help="NAME=1x3x224x224: fixes the free dimensions of an input."
     ),
@@ -84,6 +87,7 @@ def command(
             engine=engine,
             state=state,
             measured_on=measured_on,
+            tool=tool,
             fix_shape=fix_shape,
             force=force,
             tick=tick,
@@ -154,5 +158,5 @@ def _print(made: Session, written: QuantizedFile | None, verbose: bool) -> None:
 
 
 def _range(made: Session, tensor: str) -> str:
-    span = made.ranges[tensor]
+    span = made.range_of(tensor)
     return f"{span.low:.3g}..{span.high:.3g}"

@@ -1,32 +1,75 @@
-"""`npuforge stress`: firmware on the virtual board."""
+"""`npuforge stress`: firmware, or a user's application, on the virtual board."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
+if TYPE_CHECKING:
+    from npuforge.api_board import ApplicationStress
+
 LEAST_SHARE = 0.99
 """Share of its trials in which an injected fault must be caught and rightly named."""
+MODEL_COUNT = 1000
+APPLICATION_COUNT = 8
 
 
 def command(
-    model: Path = typer.Argument(help="TFLite or ONNX file."),
+    model: Path = typer.Argument(
+        help="TFLite or ONNX file; with --application also a compiled network.c or its folder."
+    ),
     target: str = typer.Option(..., "--target", "-t", help="Board or its .toml file."),
-    count: int = typer.Option(1000, min=1, help="Inferences without a fault."),
+    count: int | None = typer.Option(
+        None, min=1, help="Inferences: 1000 without a fault, or 8 a run of an application."
+    ),
     faults: int = typer.Option(0, min=0, help="Trials of each injected fault; 0: none."),
     seed: int = typer.Option(42, min=0, help="Seed of everything random."),
+    application: list[Path] = typer.Option(
+        [], "--application", "-a", help="C file of your application, each one; runs it instead."
+    ),
+    include: list[Path] = typer.Option([], "--include", "-I", help="Folder of its headers."),
+    define: list[str] = typer.Option([], "--define", "-D", help="Macro, NAME or NAME=VALUE."),
+    uncached: list[str] = typer.Option(
+        [], help="Section of its variables that the MPU keeps out of the cache."
+    ),
+    name: str | None = typer.Option(None, help="Network's name in it; taken from its code."),
+    user_buffers: bool = typer.Option(
+        False, help="It binds inputs and outputs itself (LL_ATON_Set_User_..._Buffer)."
+    ),
+    runs: int = typer.Option(1, min=1, help="Runs of it, each with a seed of its own."),
+    frame_fault: list[str] = typer.Option(
+        [], help="Fault of the virtual camera: dropped, torn or late."
+    ),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
 ) -> None:
-    """Run a model's firmware against a modelled cache, late completions and injected faults."""
+    """Run a model's firmware, or your application, against caches, delays and injected faults."""
     from dataclasses import asdict
 
     from npuforge import api
     from npuforge.cli.common import console, print_json, print_table, progress
 
+    if application:
+        from npuforge.boards.application import Application
+
+        with progress("running on the virtual board"):
+            shown = api.stress_application(
+                model,
+                target,
+                Application(tuple(application), tuple(include), tuple(define), tuple(uncached)),
+                name=name,
+                user_buffers=user_buffers,
+                inferences=count or APPLICATION_COUNT,
+                runs=runs,
+                seed=seed,
+                frames=frame_fault,
+            )
+        _print_application(shown, as_json)
+        return
     with progress("running on the virtual board"):
         result, injected = api.stress_model(
-            model, target, inferences=count, trials=faults, seed=seed
+            model, target, inferences=count or MODEL_COUNT, trials=faults, seed=seed
         )
     missed = [f for f in injected if min(f.caught, f.named) < LEAST_SHARE * f.trials]
     if as_json:
@@ -46,4 +89,39 @@ def command(
                 [(f.fault, str(f.trials), str(f.caught), str(f.named), f.name) for f in injected],
             )
     if result.failures or missed:
+        raise typer.Exit(1)
+
+
+def _print_application(shown: ApplicationStress, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from rich.text import Text
+
+    from npuforge.cli.common import console, print_json
+    from npuforge.vocab import Severity
+
+    if as_json:
+        document = asdict(shown)
+        for entry, v in zip(document["violations"], shown.violations, strict=True):
+            entry |= {"message": v.message, "hint": v.hint}
+        print_json(document)
+    else:
+        out = console()
+        out.print(
+            f"{shown.failures} of {shown.runs} runs with errors, {shown.inferences} inferences; "
+            f"with 95 % confidence {100 * shown.low:.1f} to {100 * shown.high:.1f} % of runs",
+            soft_wrap=True,
+        )
+        colours = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}
+        for v in shown.violations:
+            where = v.cause if v.cause.file else v.effect
+            head = f"{v.severity.value} {v.kind}"
+            title = Text.assemble((str(where), "bold"), ": ", (head, colours[v.severity]))
+            out.print(title, soft_wrap=True)
+            out.print(f"  {v.message}", markup=False, soft_wrap=True)
+            out.print(f"  {v.hint}", markup=False, soft_wrap=True)
+            lines = f"cache line {v.address & ~31:#010x}, {v.lines} lines" if v.address else ""
+            first = f"first in inference {v.inference}, {v.times} times"
+            out.print(f"  {lines + '; ' if lines else ''}{first}", style="dim", markup=False)
+    if shown.failures:
         raise typer.Exit(1)

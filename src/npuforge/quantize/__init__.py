@@ -8,11 +8,13 @@ from npuforge.quantize.measure import Fidelity, Measurement, measure
 from npuforge.quantize.prepare import prepared
 from npuforge.quantize.price import Price, Pricing
 from npuforge.quantize.ranges import Range, RangeMethod
+from npuforge.quantize.restore import restored
 from npuforge.quantize.scheme import EndType, Granularity, Precision, Scheme, ZeroPoints
 from npuforge.quantize.score import Quality, Reference, Score
 from npuforge.quantize.search import Bounds, Search, Step, Trial, search
 from npuforge.quantize.sensitivity import Grouping, Sensitivity, sensitivities
-from npuforge.quantize.session import Session, quantize
+from npuforge.quantize.session import Session, quantize, quantize_with
+from npuforge.quantize.tools import Foreign, ToolName, quantize_by
 from npuforge.quantize.tune import Remedies
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "EndType",
     "EngineName",
     "Fidelity",
+    "Foreign",
     "Granularity",
     "Grouping",
     "Measurement",
@@ -41,6 +44,7 @@ __all__ = [
     "Sensitivity",
     "Session",
     "Step",
+    "ToolName",
     "Trial",
     "Tuning",
     "ZeroPoints",
@@ -48,7 +52,10 @@ __all__ = [
     "measure",
     "prepared",
     "quantize",
+    "quantize_by",
     "quantize_graph",
+    "quantize_with",
+    "restored",
     "search",
     "sensitivities",
 ]

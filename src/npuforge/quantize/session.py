@@ -16,6 +16,7 @@ from npuforge.quantize.prepare import prepared
 from npuforge.quantize.ranges import Range
 from npuforge.quantize.scheme import Scheme
 from npuforge.quantize.statistics import Statistics, layer_inputs
+from npuforge.quantize.tools import ToolName, quantize_by
 from npuforge.quantize.tune import Remedies, tuned
 from npuforge.tasks import Dataset
 
@@ -38,6 +39,7 @@ class Session:
         made: the quantised network.
         measured: it against the float one.
         tuning: changed numbers of layers.
+        tool: who made it; of another tool only the network is known, no calibration or ranges.
     """
 
     original: Graph
@@ -48,6 +50,46 @@ class Session:
     made: Quantized
     measured: Measurement
     tuning: Tuning
+    tool: ToolName = ToolName.OWN
+
+    def range_of(self, tensor: str) -> Range:
+        """The range of a float tensor; of another tool's network what the stored type reaches."""
+        known = self.ranges.get(tensor)
+        if known is not None:
+            return known
+        stored = self.made.graph.tensors[self.made.stored_as[tensor]]
+        return Range(*stored.quant.range_of(stored.dtype))
+
+
+def quantize_with(
+    tool: ToolName,
+    graph: Graph,
+    data: Dataset,
+    scheme: Scheme,
+    *,
+    measured_on: int = 32,
+    tick: Tick | None = None,
+) -> Session:
+    """Have another tool calibrate and build; measured as `quantize` measures.
+
+    Args:
+        tool: who does it.
+        graph, data, scheme, measured_on, tick: see `quantize`.
+
+    Raises:
+        ToolError, UsageError: see `quantize_by`.
+    """
+    say = tick or (lambda what, done, total: None)
+    ready = prepared(graph)
+    found = quantize_by(
+        tool, ready, data, scheme, lambda done, total: say("calibrating", done, total)
+    )
+    made = found.as_quantized(ready)
+    say("measuring", 0, 1)
+    measured = measure(ready, made, data.spread(measured_on))
+    return Session(
+        graph, ready, scheme, Calibration({}, len(data)), {}, made, measured, Tuning(), tool
+    )
 
 
 def quantize(

@@ -110,6 +110,7 @@ def quantization_document(session: Session, written: QuantizedFile | None) -> di
     return {
         "schema": "npuforge.quantization/1",
         "model": session.original.name,
+        "tool": session.tool.value,
         "method": scheme.method.value,
         "weights": scheme.weights.value,
         "zero_points": scheme.zero_points.value,
@@ -124,7 +125,7 @@ def quantization_document(session: Session, written: QuantizedFile | None) -> di
         "tensors": [
             {
                 **fidelity_document(item),
-                "range": [session.ranges[item.tensor].low, session.ranges[item.tensor].high],
+                "range": [(span := session.range_of(item.tensor)).low, span.high],
             }
             for item in measured.tensors
         ],

@@ -59,7 +59,7 @@ static const char *const kind_names[VB_KINDS] = {
     "none", "missing_clean", "dirty_over_result", "missing_invalidate", "lost_write",
     "speculative_refill", "write_in_flight", "read_in_flight", "misaligned", "stack_buffer",
     "no_memory", "unreachable", "unclocked_bank", "closed_region", "end_not_size",
-    "not_initialised", "not_reset", "reset_in_flight", "not_bound", "npu_cache_off",
+    "not_initialised", "not_reset", "reset_in_flight", "not_bound",
     "stale_npu_cache", "hang", "freed", "dma_overlap", "torn_frame", "dropped_frame",
     "repeated_frame"};
 

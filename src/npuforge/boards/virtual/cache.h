@@ -24,7 +24,7 @@ typedef enum vb_kind {
     VB_READ_IN_FLIGHT,     /* the CPU reads what a master is writing */
     VB_MISALIGNED, VB_STACK_BUFFER, VB_NO_MEMORY, VB_UNREACHABLE, VB_UNCLOCKED, VB_CLOSED,
     VB_END_NOT_SIZE,       /* a range call got (address, size) where it takes (start, end) */
-    VB_NOT_INITIALISED, VB_NOT_RESET, VB_RESET_IN_FLIGHT, VB_NOT_BOUND, VB_NPU_CACHE_OFF,
+    VB_NOT_INITIALISED, VB_NOT_RESET, VB_RESET_IN_FLIGHT, VB_NOT_BOUND,
     VB_STALE_NPU_CACHE,    /* the NPU's own cache holds older bytes than the memory behind it */
     VB_HANG,
     VB_FREED,          /* a master uses memory that was freed, or it is freed while one does */
@@ -52,7 +52,7 @@ typedef struct vb_shape {
     uint32_t evict, refill;    /* of 256: chance of an eviction and of a refill at an event */
 } vb_shape;
 
-typedef enum vb_access { VB_OPEN, VB_OFF, VB_SHUT, VB_PRIVATE } vb_access;
+typedef enum vb_access { VB_OPEN, VB_OFF, VB_SHUT } vb_access;
 
 enum { VB_CLEAN = 1, VB_INVALIDATE = 2 };
 

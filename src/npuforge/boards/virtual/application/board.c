@@ -21,7 +21,7 @@ static struct {
 
 extern const uint8_t __executable_start[], _end[];
 
-static int runtime_ready, npu_cache_on, npu_cache_used;
+static int runtime_ready, npu_cache_on;
 static int running = -1;
 static uint32_t delay, inference, ticks, waits;
 static vb_place run_at;
@@ -219,8 +219,8 @@ static void forget_npu_cache(uintptr_t base, uintptr_t end, vb_place place)
     }
 }
 
-void npu_cache_init(void) { npu_cache_on = npu_cache_used = 1; }
-void npu_cache_enable(void) { npu_cache_on = npu_cache_used = 1; }
+void npu_cache_init(void) { npu_cache_on = 1; }
+void npu_cache_enable(void) { npu_cache_on = 1; }
 
 void npu_cache_disable(void)
 {
@@ -255,6 +255,55 @@ void LL_ATON_Cache_NPU_Clean_Range(uintptr_t address, uint32_t bytes)
 void LL_ATON_Cache_NPU_Clean_Invalidate_Range(uintptr_t address, uint32_t bytes)
 {
     forget_npu_cache(address, address + bytes, HERE);
+}
+
+CACHEAXI_TypeDef npuforge_cacheaxi = {NPUFORGE_CACHEAXI};
+
+HAL_StatusTypeDef HAL_CACHEAXI_Init(CACHEAXI_HandleTypeDef *handle)
+{
+    return handle && handle->Instance ? HAL_OK : HAL_ERROR;
+}
+
+HAL_StatusTypeDef HAL_CACHEAXI_Enable(CACHEAXI_HandleTypeDef *handle)
+{
+    static int busy_calls = 2;
+    (void)handle;
+    if (busy_calls-- > 0)
+        return HAL_BUSY;
+    npu_cache_on = 1;
+    return HAL_OK;
+}
+
+HAL_StatusTypeDef HAL_CACHEAXI_Disable(CACHEAXI_HandleTypeDef *handle)
+{
+    (void)handle;
+    forget_npu_cache(0, UINTPTR_MAX, HERE);
+    npu_cache_on = 0;
+    return HAL_OK;
+}
+
+HAL_StatusTypeDef HAL_CACHEAXI_Invalidate(CACHEAXI_HandleTypeDef *handle)
+{
+    (void)handle;
+    forget_npu_cache(0, UINTPTR_MAX, HERE);
+    return HAL_OK;
+}
+
+HAL_StatusTypeDef HAL_CACHEAXI_CleanByAddr(CACHEAXI_HandleTypeDef *handle, const uint32_t *address,
+                                           uint32_t bytes)
+{
+    (void)handle;
+    (void)address;
+    (void)bytes;
+    return HAL_OK;
+}
+
+HAL_StatusTypeDef HAL_CACHEAXI_CleanInvalidByAddr(CACHEAXI_HandleTypeDef *handle,
+                                                  const uint32_t *address, uint32_t bytes)
+{
+    (void)handle;
+    forget_npu_cache((uintptr_t)address, (uintptr_t)address + bytes, HERE);
+    return HAL_OK;
 }
 
 /* --- clocks and time -------------------------------------------------------------------------- */
@@ -512,6 +561,14 @@ void LL_ATON_RT_Reset_Network(NN_Instance_TypeDef *instance)
         sessions[number].phase = READY;
 }
 
+/* One block stands for the whole network. */
+static void tell(int number, LL_ATON_RT_Callbacktype_t type)
+{
+    static const LL_ATON_RT_EpochBlockItem_t block = {EpochBlock_Flags_pure_hw, 1, 1};
+    if (sessions[number].callback)
+        sessions[number].callback(type, sessions[number].instance, &block);
+}
+
 static LL_ATON_RT_RetValues_t run_block(NN_Instance_TypeDef *instance, vb_place place)
 {
     const int number = session_of(instance);
@@ -527,18 +584,22 @@ static LL_ATON_RT_RetValues_t run_block(NN_Instance_TypeDef *instance, vb_place 
         return LL_ATON_RT_DONE;
     }
     if (sessions[number].phase == READY) {
+        tell(number, LL_ATON_RT_Callbacktype_PRE_START);
         if (start(number, place) != 0)
             return LL_ATON_RT_WFE;
         sessions[number].phase = RUNNING;
+        tell(number, LL_ATON_RT_Callbacktype_POST_START);
         return LL_ATON_RT_WFE;
     }
     if (delay > 0) {
         --delay;
         return vb_random(3) ? LL_ATON_RT_WFE : LL_ATON_RT_NO_WFE;
     }
+    tell(number, LL_ATON_RT_Callbacktype_PRE_END);
     vb_let_go();
     running = -1;
     sessions[number].phase = DONE;
+    tell(number, LL_ATON_RT_Callbacktype_POST_END);
     return LL_ATON_RT_DONE;
 }
 

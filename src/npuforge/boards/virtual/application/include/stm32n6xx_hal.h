@@ -62,6 +62,20 @@ extern RAMCFG_TypeDef npuforge_ramcfg[NPUFORGE_UNITS];
 HAL_StatusTypeDef HAL_RAMCFG_EnableAXISRAM(RAMCFG_HandleTypeDef *handle);
 HAL_StatusTypeDef HAL_RAMCFG_DisableAXISRAM(RAMCFG_HandleTypeDef *handle);
 
+/* The NPU's cache: as on the part, the first calls of Enable may answer BUSY. */
+typedef struct { int unit; } CACHEAXI_TypeDef;
+typedef struct { CACHEAXI_TypeDef *Instance; } CACHEAXI_HandleTypeDef;
+extern CACHEAXI_TypeDef npuforge_cacheaxi;
+#define CACHEAXI (&npuforge_cacheaxi)
+HAL_StatusTypeDef HAL_CACHEAXI_Init(CACHEAXI_HandleTypeDef *handle);
+HAL_StatusTypeDef HAL_CACHEAXI_Enable(CACHEAXI_HandleTypeDef *handle);
+HAL_StatusTypeDef HAL_CACHEAXI_Disable(CACHEAXI_HandleTypeDef *handle);
+HAL_StatusTypeDef HAL_CACHEAXI_Invalidate(CACHEAXI_HandleTypeDef *handle);
+HAL_StatusTypeDef HAL_CACHEAXI_CleanByAddr(CACHEAXI_HandleTypeDef *handle, const uint32_t *address,
+                                           uint32_t bytes);
+HAL_StatusTypeDef HAL_CACHEAXI_CleanInvalidByAddr(CACHEAXI_HandleTypeDef *handle,
+                                                  const uint32_t *address, uint32_t bytes);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,166 @@
+"""Quantised networks against the float ones: npuforge, ai-edge-quantizer, ONNX Runtime.
+
+Every tool gets the same prepared float network and the same 200 to 240 calibration samples, with
+its default range method; no figure of the evaluation samples flows back. What each writes is run
+as its users run it: TFLite files under LiteRT's reference arithmetic (our executor, equal to it bit
+for bit: benchmarks/conformance.py), ONNX files by ONNX Runtime.
+
+    python benchmarks/quantize.py --json benchmarks/results/quantize.json
+
+needs the packages ai-edge-quantizer, onnxruntime and scikit-image, flite for the spoken words, and
+NPUFORGE_SHARED for the restored networks; what is missing is left out.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from common import arguments, report
+from quantize_data import Case, cases, save
+
+from npuforge.exporters import Format, convert
+from npuforge.graph import Array
+from npuforge.importers import load_model
+from npuforge.numerics import Executor
+from npuforge.passes.framework import real_numbers
+from npuforge.passes.measure import kept_argmax
+from npuforge.quantize import RangeMethod, Scheme, ToolName, quantize, quantize_by
+from npuforge.quantize.measure import Tally
+from npuforge.tasks import Dataset, open_dataset
+
+Run = Callable[[Array], list[Array]]
+OWN = "npuforge quantize"
+COLUMNS = ("network", "samples", "by", "right", "agreement", "SQNR dB", "seconds")
+
+
+def onnx_run(content: bytes) -> Run:
+    """ONNX Runtime on a file with the network's own input layout."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    session = ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    return lambda x: list(session.run(None, {name: x}))
+
+
+def tflite_run(content: bytes, folder: Path) -> Run:
+    """Our executor on a TFLite file; real numbers in, real numbers out."""
+    from npuforge.tasks.images import store
+
+    path = folder / "made.tflite"
+    path.write_bytes(content)
+    graph = load_model(path)
+    executor = Executor(graph)
+    first = graph.tensors[graph.inputs[0]]
+
+    def run(x: Array) -> list[Array]:
+        fed = x if first.dtype.is_float else store(first, x.astype(np.float32))
+        found = executor.run({first.name: fed})
+        return [real_numbers(found[o], graph.tensors[o].quantization) for o in graph.outputs]
+
+    return run
+
+
+def outputs_of(run: Run, samples: Array) -> list[list[Array]]:
+    """Every output of every sample."""
+    return [[np.asarray(o, np.float64) for o in run(x[None])] for x in samples]
+
+
+def judged(case: Case, truth: list[list[Array]], found: list[list[Array]]
+           ) -> tuple[float | None, float, float]:  # fmt: skip
+    """Share of right classes, share of kept largest values, SQNR of the worst output in dB."""
+    kept = right = 0
+    tallies = [Tally() for _ in truth[0]]
+    for number, (real, made) in enumerate(zip(truth, found, strict=True)):
+        for tally, a, b in zip(tallies, real, made, strict=True):
+            tally.add(a, b)
+        one, other = (np.concatenate([v[i].reshape(-1) for i in case.scores]) for v in (real, made))
+        kept += int(kept_argmax(one, other).sum())
+        right += case.labels is not None and int(other.argmax()) == case.labels[number]
+    count = len(truth)
+    worst = min(tally.sqnr for tally in tallies)
+    return (None if case.labels is None else right / count), kept / count, worst
+
+
+def contenders(case: Case, data: Dataset) -> list[tuple[str, Callable[[], tuple[bytes, Format]]]]:
+    """Who quantises: a name, and what writes the file."""
+
+    def own() -> tuple[bytes, Format]:
+        made = quantize(case.graph, data, Scheme(), measured_on=0)
+        return convert(made.made.graph, Format.TFLITE).content, Format.TFLITE
+
+    def other(tool: ToolName, method: RangeMethod) -> tuple[bytes, Format]:
+        made = quantize_by(tool, case.graph, data, Scheme(method=method))
+        return made.content, made.format
+
+    found: list[tuple[str, Callable[[], tuple[bytes, Format]]]] = [(OWN, own)]
+    minmax = RangeMethod.MINMAX
+    found.append(("ai-edge-quantizer", lambda: other(ToolName.AI_EDGE, minmax)))
+    found.append(("onnxruntime", lambda: other(ToolName.ONNXRUNTIME, minmax)))
+    if case.graph.tensors[case.graph.inputs[0]].size < 10_000:
+        # its histograms hold every activation of every sample
+        entropy = RangeMethod.ENTROPY
+        found.append(("onnxruntime entropy", lambda: other(ToolName.ONNXRUNTIME, entropy)))
+    return found
+
+
+def rows_of(case: Case) -> list[Sequence[object]]:
+    """The table's rows of one network, the float one first."""
+    rows: list[Sequence[object]] = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        data = open_dataset([save(case, folder)["calibration"]], case.graph)
+        truth = outputs_of(onnx_run(convert(case.graph, Format.ONNX).content), case.evaluation)
+        right, _, _ = judged(case, truth, truth)
+        count = len(case.evaluation)
+        rows.append((case.name, count, "float", shown(right), "", "", ""))
+        for label, make in contenders(case, data):
+            begin = time.perf_counter()
+            content, kind = make()
+            seconds = time.perf_counter() - begin
+            run = tflite_run(content, folder) if kind is Format.TFLITE else onnx_run(content)
+            right, agreement, sqnr = judged(case, truth, outputs_of(run, case.evaluation))
+            figures = (shown(right), round(agreement, 4), round(sqnr, 2), round(seconds, 1))
+            rows.append((case.name, count, label, *figures))
+            print(*rows[-1], flush=True)
+    return rows
+
+
+def shown(share: float | None) -> object:
+    """A share, or nothing where there is none."""
+    return "" if share is None else round(share, 4)
+
+
+def verdicts(rows: list[Sequence[object]]) -> dict[str, str]:
+    """On how many networks ours is at least as good as the best of the others."""
+    found = {}
+    for column, label in ((3, "accuracy"), (4, "agreement"), (5, "SQNR")):
+        better = known = 0
+        for name in dict.fromkeys(str(row[0]) for row in rows):
+            mine = [row for row in rows if row[0] == name]
+            own = [row[column] for row in mine if row[2] == OWN]
+            rest = [row[column] for row in mine if row[2] not in (OWN, "float")]
+            if "" in (*own, *rest):
+                continue
+            known += 1
+            better += float(own[0]) >= max(float(r) for r in rest)  # type: ignore[arg-type]
+        found[label] = f"at least the better of the others on {better} of {known}"
+    return found
+
+
+def main() -> None:
+    """Quantise every network with every tool and judge."""
+    args = arguments(__doc__ or "")
+    rows = [row for case in cases() for row in rows_of(case)]
+    assert all(not isinstance(cell, float) or math.isfinite(cell) for row in rows for cell in row)
+    report("Quantised networks against the float ones", COLUMNS, rows, args.json, **verdicts(rows))
+
+
+if __name__ == "__main__":
+    main()

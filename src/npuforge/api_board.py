@@ -1,0 +1,151 @@
+"""A user's application on the virtual board; `npuforge.api` offers it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from npuforge.aton.load import load_compiled
+from npuforge.boards.application import (
+    Application,
+    ApplicationBoard,
+    FrameFault,
+    Violation,
+)
+from npuforge.boards.application_network import BoardNetwork, compiled_network, planned_network
+from npuforge.boards.virtual_board import interval
+from npuforge.errors import UsageError
+from npuforge.pipeline import System, plan_system
+from npuforge.targets import load_target
+
+PathLike = str | os.PathLike[str]
+_DECLARED = re.compile(rb"LL_ATON_DECLARE_NAMED_NN_\w+\s*\(\s*(\w+)")
+
+
+@dataclass(frozen=True)
+class ApplicationStress:
+    """What the runs of an application showed.
+
+    Attributes:
+        runs: with one seed each.
+        failures: runs with at least one error.
+        low: lower end of the 95 % interval of the failure rate (Wilson).
+        high: its upper end.
+        inferences: of all runs together.
+        violations: of all runs; equal ones of several runs as one, with their times added.
+        said: what the application printed in the first run.
+    """
+
+    runs: int
+    failures: int
+    low: float
+    high: float
+    inferences: int
+    violations: tuple[Violation, ...]
+    said: str
+
+
+def board_network(model: PathLike, target: str) -> BoardNetwork:
+    """A network for the virtual board.
+
+    Args:
+        model: TFLite or ONNX file, planned for the target; or a compiled Neural-ART program
+            (``network.c`` or its folder), whose numbers come from the simulator.
+        target: board.
+    """
+    path = Path(model)
+    if path.is_dir() or path.suffix == ".c":
+        return compiled_network(load_compiled(path))
+    planned = plan_system(System((path,), load_target(target))).models[0]
+    return planned_network(planned.graph, planned.schedule, planned.plan)
+
+
+def parse_frame_faults(names: Sequence[str]) -> tuple[FrameFault, ...]:
+    """Frame faults by name.
+
+    Raises:
+        UsageError: BRD-033 for an unknown name.
+    """
+    known = {fault.value: fault for fault in FrameFault}
+    for name in names:
+        if name not in known:
+            raise UsageError("BRD-033", name=name, known=", ".join(known))
+    return tuple(known[name] for name in names)
+
+
+def stress_application(
+    model: PathLike,
+    target: str,
+    application: Application,
+    *,
+    name: str | None = None,
+    user_buffers: bool = False,
+    inferences: int = 8,
+    runs: int = 1,
+    seed: int = 1,
+    frames: Sequence[str] = (),
+    seconds: int = 60,
+) -> ApplicationStress:
+    """Run a user's application on the virtual board.
+
+    Args:
+        model: see `board_network`.
+        target: board.
+        application: its sources.
+        name: of the network in the application; None takes it from the declaration there.
+        user_buffers: inputs and outputs are bound by the application.
+        inferences: of each run.
+        runs: with seeds `seed`, `seed` + 1, …: other evictions, delays and frames.
+        seed: of the first run.
+        frames: faults of the virtual camera: ``dropped``, ``torn``, ``late``.
+        seconds: after which a run counts as hanging.
+
+    Raises:
+        ToolError: gcc is missing, the application does not build, or its program fails.
+        UsageError: a source cannot be read, or the network's name is not clear.
+    """
+    faults = parse_frame_faults(frames)
+    called = name or _declared(application.sources)
+    network = board_network(model, target)
+    found: dict[tuple[object, ...], Violation] = {}
+    failures = total = 0
+    said = ""
+    with TemporaryDirectory(prefix="npuforge-") as folder:
+        board = ApplicationBoard(
+            application, {called: network}, Path(folder), user_buffers=user_buffers
+        )
+        for number in range(runs):
+            run = board.run(inferences, seed=seed + number, frames=faults, seconds=seconds)
+            said = said or run.said
+            failures += bool(run.errors)
+            total += run.inferences
+            for v in run.violations:
+                key = (v.kind, v.buffer.split("+")[0], v.cause, v.effect, v.written)
+                known = found.get(key)
+                found[key] = replace(known, times=known.times + v.times) if known else v
+    low, high = interval(failures, runs)
+    return ApplicationStress(
+        runs=runs,
+        failures=failures,
+        low=low,
+        high=high,
+        inferences=total,
+        violations=tuple(found.values()),
+        said=said,
+    )
+
+
+def _declared(sources: Sequence[Path]) -> str:
+    names = set()
+    for path in sources:
+        try:
+            names |= {match.decode() for match in _DECLARED.findall(path.read_bytes())}
+        except OSError as error:
+            raise UsageError("BRD-032", path=path, reason=error.strerror or error) from None
+    if len(names) > 1:
+        raise UsageError("BRD-034", names=", ".join(sorted(names)))
+    return names.pop() if names else "Default"
