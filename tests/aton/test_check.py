@@ -196,6 +196,20 @@ def test_wrong_numbers_are_found_by_a_run(unit: str, epoch: int, fields: dict[st
     assert (difference.epoch, difference.unit) == (epoch, unit)
 
 
+def test_a_reader_goes_past_its_buffer() -> None:
+    """Into the next one, which is written and alive: nothing else is wrong there."""
+    network = chain()
+    buffers = tuple(
+        replace(b, address=RAM + PLACES["y"] + 32) if b.name == "z" else b for b in network.buffers
+    )
+    moved = c.with_unit(network, 2, "STRENG5", ADDR__REG=RAM + PLACES["y"] + 32)
+    moved = c.with_unit(moved, 3, "STRENG6", ADDR__REG=RAM + PLACES["y"] + 32)
+    sound = replace(moved, buffers=buffers)
+    assert not check_program(sound)
+    late = c.with_unit(sound, 6, "STRENG0", ADDR__REG=RAM + PLACES["y"] + 8)
+    assert [(f.code, f.epoch) for f in check_program(late)] == [("ATC-022", 6)]
+
+
 def test_what_nobody_takes_changes_nothing() -> None:
     """An epoch ends with its writers: a second operand may hold more than is taken."""
     surplus = FAULTS["second operand read in vain"][0](chain())

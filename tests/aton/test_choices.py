@@ -216,7 +216,7 @@ def test_constants_of_compiled_networks(shared: Path) -> None:
 
 @pytest.mark.shared
 def test_program_path_equals_the_graph_path(shared: Path) -> None:
-    """Every buffer of a whole program; `benchmarks/program_against_graph.py` takes all."""
+    """Every buffer of a whole program; `benchmarks/compiled_networks.py` takes all."""
     folder = shared / "aton" / "mobilenet_v1_025_96"
     network = load_compiled(folder)
     graph = api.load_graph(shared / "models" / network.model, "neural_art")

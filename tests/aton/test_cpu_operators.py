@@ -259,3 +259,11 @@ def test_normalisation_and_slopes() -> None:
     bench.run("PRelu", {"input": ends["input"], "operand": bench.operand(slopes), "output": out})
     wanted = np.where(x > 0, x, slopes[:3] * x)
     np.testing.assert_allclose(bench.values(out, np.float32), wanted, rtol=1e-6)
+
+
+def test_zero_points_that_are_left_out_are_zero() -> None:
+    bench, x = Bench(), numbers((1, 1, 2, 4))
+    out = bench.target(x.shape, np.float32)
+    step = bench.operand(np.array([0.5], "<f4"))
+    bench.run("DequantizeLinear", {"input": bench.operand(x), "is": step, "output": out})
+    assert bench.values(out, np.float32).tolist() == (x * 0.5).tolist()

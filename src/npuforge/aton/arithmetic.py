@@ -223,7 +223,8 @@ def _counters(unit: Unit) -> tuple[list[int], list[int]]:
     return every, step
 
 
-_CLIP = 0x37
+LIMITS = 0x37
+"""Operation that limits a stream, numbered as in the register table."""
 _STAGES = ("SHIFT.AX", "SHIFT.BY", "SHIFT.C", "SHIFT.RES", "COEFFB.B", "CTRL.COEFFA", "CTRL.COEFFC")
 
 
@@ -242,7 +243,7 @@ def arith(epoch: int, unit: Unit, x: Stream, y: Stream | None) -> Result:
     if y is not None and y.size != x.size:
         raise _failed(epoch, unit, f"{x.size} elements on X, {y.size} on Y")
     operation = unit["CTRL.OP"]
-    if operation == _CLIP and y is None:
+    if operation == LIMITS and y is None:
         return _clipped(epoch, unit, x)
     if operation not in (0, 7) or (operation == 7 and y is None):
         raise _unmodelled(epoch, unit, f"operation {operation}")

@@ -319,6 +319,12 @@ class _Walk:
             if self.memory.holds(buffer.address, buffer.end - 1):
                 self.memory.mark(buffer.address, buffer.size)
         self.owners = _Owners(network, self.memory)
+        self.data = [b for b in network.buffers if not b.parameter and b.size]
+        self.writes = {
+            epoch.number: [u.pattern for u in epoch.writers if _sound(u)]
+            for step in network.steps
+            for epoch in step.epochs
+        }
         self.by_epoch: dict[int, list[Buffer]] = {}
         for buffer in network.buffers:
             self.by_epoch.setdefault(0 if buffer.parameter else buffer.epoch, []).append(buffer)
@@ -344,15 +350,18 @@ class _Walk:
         return Finding("ATC-013", epoch, unit, {"reason": error.message}, Severity.WARNING)
 
     def hardware(self, epoch: Epoch) -> Iterator[Finding]:
-        yield from self.places(epoch)
+        surplus: dict[str, int] = {}
+        fault = None
         try:
-            run = run_epoch(epoch, self.memory)
+            surplus = dict(run_epoch(epoch, self.memory).surplus)
         except ModelError as error:
-            yield self.failed(error, epoch.number)
-        else:
-            for name, count in run.surplus:
-                finding = _finding("ATC-021", epoch.number, name, count=count)
-                yield replace(finding, severity=Severity.WARNING)
+            fault = self.failed(error, epoch.number)
+        yield from self.places(epoch, surplus)
+        if fault is not None:
+            yield fault
+        for name, count in surplus.items():
+            finding = _finding("ATC-021", epoch.number, name, count=count)
+            yield replace(finding, severity=Severity.WARNING)
         for unit in epoch.writers:
             if _sound(unit):
                 self.mark(unit.pattern)
@@ -365,9 +374,9 @@ class _Walk:
             part = self.memory.written(base)[pattern.low - base : pattern.high + 1 - base]
             part[_touched(pattern, pattern.low, pattern.high + 1)] = 1
 
-    def places(self, epoch: Epoch) -> Iterator[Finding]:
+    def places(self, epoch: Epoch, surplus: Mapping[str, int]) -> Iterator[Finding]:
         for unit in (*epoch.readers, *epoch.writers):
-            if not _sound(unit):
+            if not _sound(unit) or unit.name in surplus:
                 continue
             pattern = unit.pattern
             low, high = pattern.low, pattern.high + 1
@@ -396,6 +405,7 @@ class _Walk:
         owners = self.owners.span(low, high)
         if owners is None:
             return
+        yield from self.expected(epoch, unit, touched, owners, low)
         for owner in np.unique(owners[touched]).tolist():
             if owner < 0 or owner == epoch.number:
                 continue
@@ -409,6 +419,55 @@ class _Walk:
                 at = low + int(loose.argmax())
                 yield _finding("ATC-016", epoch.number, unit.name, address=hex(at), other=owner)
         yield from self.mixed(epoch, unit, touched, owners, low)
+
+    def expected(
+        self,
+        epoch: Epoch,
+        unit: Unit,
+        touched: NDArray[np.bool_],
+        owners: NDArray[np.int32],
+        low: int,
+    ) -> Iterator[Finding]:
+        """Reads past the end of a buffer, and of what its own epoch has yet to write."""
+        used = np.flatnonzero(touched)
+        if not used.size or (owners[used] <= 0).any():
+            return  # inputs and constants, or what nobody wrote: said elsewhere
+        start, end = low + int(used[0]), low + int(used[-1]) + 1
+        before = [b for b in self.data if b.epoch < epoch.number]
+        inside = [b for b in before if b.address <= start < b.end]
+        if not inside:
+            return
+        latest = max(inside, key=lambda b: b.epoch)
+        around = [b for b in inside if end <= b.end and b.epoch >= latest.epoch]
+        if not around:
+            # parts of a picture side by side have no description of their own
+            mixed = any(b.interleaved for b in inside)
+            if latest.epoch and not mixed and not _row(before, start, end):
+                where = {"address": hex(latest.end), "buffer": latest.name}
+                finding = _finding("ATC-022", epoch.number, unit.name, **where)
+                yield replace(finding, severity=Severity.WARNING)
+            return
+        buffer = max(around, key=lambda b: b.epoch)
+        written = self.writes.get(buffer.epoch)
+        if written is None:
+            return
+        late = touched & (owners < buffer.epoch)
+        for pattern in written:
+            first, top = max(pattern.low, low), min(pattern.high + 1, low + touched.size)
+            if first >= top:
+                continue
+            own = _touched(pattern, pattern.low, pattern.high + 1)
+            part = own[first - pattern.low : top - pattern.low] & late[first - low : top - low]
+            if part.any():
+                yield _finding(
+                    "ATC-023",
+                    epoch.number,
+                    unit.name,
+                    address=hex(first + int(part.argmax())),
+                    buffer=buffer.name,
+                    other=buffer.epoch,
+                )
+                return
 
     def sliced(self, own: list[Buffer], unit: Unit) -> list[Buffer]:
         """Buffers of other epochs that a writer fills a slice of, its own buffer being the slice.
@@ -489,6 +548,14 @@ class _Walk:
             self.owners.put(low, high, step.number)
             if self.memory.holds(low, high - 1):
                 self.memory.mark(low, high - low)
+
+
+def _row(buffers: list[Buffer], start: int, end: int) -> bool:
+    """Whether whole buffers one behind the other are what lies from start to end."""
+    ends = {b.address: b.end for b in buffers}
+    while start < end and start in ends:
+        start = ends[start]
+    return start == end
 
 
 def _spans(work: Work, *, write: bool) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ of the model.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,16 +22,18 @@ from npuforge.aton.registers import UNITS, fields_of, kind_of
 from npuforge.aton.simulate import run_epoch
 from npuforge.aton.streams import Memory
 from npuforge.errors import UsageError
-from npuforge.graph import Graph, Node
+from npuforge.graph import Graph, Node, is_view
 from npuforge.numerics.neural_art import (
     CONTRACTS,
     CONV_OPS,
+    FUNCTION_ERROR,
     FUNCTION_OPS,
     Choices,
     ConvChoice,
     ConvConstants,
     Form,
     SumConstants,
+    function_table,
 )
 
 Ints = npt.NDArray[np.int64]
@@ -78,6 +80,12 @@ class _Place:
 
     at: int
     page: int
+
+
+def _layer_of(name: str) -> str:
+    """The layer in a buffer's name: ``Conv2D_7_`` of ``Conv2D_7_off_bias_out_3``."""
+    found = re.match(r"[A-Za-z0-9]+_\d+_", name)
+    return found[0] if found else ""
 
 
 class _Program:
@@ -132,6 +140,24 @@ class _Program:
         address, number = engine["ADDR.REG"], self.epochs[at].number
         held = [b for b in self.buffers if b.address <= address < b.end and b.epoch < number]
         return max(held, key=lambda b: b.epoch).name if held else ""
+
+    def layer_before(self, place: _Place) -> str:
+        """How the names of the convolution start whose result reaches a unit's first port."""
+        page, seen = place.page, set[int]()
+        while page not in seen:
+            seen.add(page)
+            source = self.epochs[place.at].source(page, 0)
+            if source is None:
+                return ""
+            if kind_of(source.page) == "STRENG":
+                return _layer_of(self.name_at(source, place.at))
+            if kind_of(source.page) == "CONVACC":
+                engine = self.source(_Place(place.at, source.page), 1)
+                address = -1 if engine is None else engine["ADDR.REG"]
+                held = (b.name for b in self.weights if b.address <= address < b.end)
+                return _layer_of(next(held, ""))
+            page = source.page
+        return ""
 
     def source(self, place: _Place, port: int) -> Unit | None:
         """The unit behind a port, or None."""
@@ -298,11 +324,27 @@ def program_sums(epochs: Sequence[Epoch]) -> tuple[SumConstants, ...]:
     return tuple(found)
 
 
-def program_tables(epochs: Sequence[Epoch]) -> tuple[Ints, ...]:
-    """Tables of all activation functions: 256 outputs by stored input byte, in program order."""
+@dataclass(frozen=True, eq=False)
+class ProgramTable:
+    """An activation function of a program.
+
+    Attributes:
+        layer: how the names of the convolution it follows start; empty when it follows none.
+        values: 256 outputs by stored input byte.
+    """
+
+    layer: str
+    values: Ints
+
+
+def program_tables(
+    epochs: Sequence[Epoch], buffers: Sequence[Buffer] = ()
+) -> tuple[ProgramTable, ...]:
+    """Tables of all activation functions, in program order."""
+    program = _Program(epochs, buffers, lambda address, size: b"")
     return tuple(
-        _table(unit)
-        for epoch in epochs
+        ProgramTable(program.layer_before(_Place(at, page)), _table(unit))
+        for at, epoch in enumerate(epochs)
         for page, unit in sorted(epoch.units.items())
         if kind_of(page) == "ACTIV" and unit["CTRL.TYPE"] == 3
     )
@@ -374,12 +416,36 @@ def match_program(
         )
         constants[node.name] = layer.constants
     functions = [n for n in graph.nodes if n.op in FUNCTION_OPS and n.contract in CONTRACTS]
-    tables = dict(base.tables)
-    found = program_tables(epochs)
-    if len(found) == len(functions):
-        tables |= {n.name: t for n, t in zip(functions, found, strict=True)}
+    tables = dict(base.tables) | _tables(
+        graph, functions, program_tables(epochs, buffers), {n.name: lay for n, lay in pairs}
+    )
     choices = replace(base, convolutions=convolutions, constants=constants, tables=tables)
     return Matched(choices, tuple((n.name, lay) for n, lay in pairs), tuple(missing))
+
+
+def _tables(
+    graph: Graph,
+    nodes: Sequence[Node],
+    found: Sequence[ProgramTable],
+    layers: Mapping[str, ProgramLayer],
+) -> dict[str, Ints]:
+    """Each function's table: behind the same convolution, in the same place, or the nearest."""
+    makers = {name: node for node in graph.nodes for name in node.outputs}
+    held: dict[str, Ints] = {}
+    for n, node in enumerate(nodes):
+        exact = function_table(graph, node).astype(np.int64)
+        gaps = [np.abs(table.values - exact) for table in found]
+        near = [i for i, gap in enumerate(gaps) if gap.max() <= FUNCTION_ERROR]
+        before = makers.get(next(iter(node.input_names)))
+        while before is not None and is_view(before):
+            before = makers.get(next(iter(before.input_names)))
+        layer = None if before is None else layers.get(before.name)
+        own = [i for i in near if layer and found[i].layer == _layer_of(layer.name)]
+        same = [n] if len(found) == len(nodes) and n in near else []
+        picked = own or same or sorted(near, key=lambda i: int(gaps[i].sum()))
+        if picked:
+            held[node.name] = found[picked[0]].values
+    return held
 
 
 def compiled_choices(graph: Graph, base: Choices, network: Compiled) -> Matched:

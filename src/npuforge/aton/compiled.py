@@ -86,6 +86,21 @@ class Buffer:
         """First address behind the buffer."""
         return self.address + self.size
 
+    @property
+    def interleaved(self) -> tuple[int, int, int] | None:
+        """(rows, columns, channels) of a buffer that is some channels of a wider picture.
+
+        Its pixels lie ``batch`` elements apart, and its size counts only its own.
+        """
+        shape, size = self.memory_shape, self.bits // 8
+        if self.channel != "Mixed" or len(shape) < 4 or not size or min(shape[2:4]) < 1:
+            return None
+        rows, columns = shape[2:4]
+        channels = self.size // (size * rows * columns)
+        if not 0 < channels < self.batch or channels * size * rows * columns != self.size:
+            return None
+        return rows, columns, channels
+
 
 @dataclass(frozen=True)
 class Operand:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from npuforge.aton.compiled import Buffer, Compiled
 from npuforge.aton.execute import ProgramRun
+from npuforge.aton.streams import Memory
 from npuforge.errors import ModelError, UsageError
 from npuforge.graph import NUMPY_TYPES, Array, Tensor
 
@@ -27,6 +29,36 @@ def _groups(buffer: Buffer) -> tuple[int, int, int, int] | None:
     return channels // batch, shape[2], shape[3], batch
 
 
+def stored_bytes(buffer: Buffer, memory: Memory) -> bytes | None:
+    """A buffer's own bytes, pixel after pixel; None when memory does not hold them."""
+    view = _view(buffer, memory)
+    return None if view is None else view.tobytes()
+
+
+def store_bytes(buffer: Buffer, memory: Memory, data: bytes) -> None:
+    """Put a buffer's own bytes in place."""
+    view = _view(buffer, memory)
+    if view is None:
+        memory.load(buffer.address, data)  # raises
+        return
+    view[...] = np.frombuffer(data, np.uint8).reshape(view.shape)
+    memory.mark(buffer.address, buffer.size)
+
+
+def _view(buffer: Buffer, memory: Memory) -> NDArray[np.uint8] | None:
+    """Pixels and their bytes, in memory itself."""
+    pixels, own, step = 1, buffer.size, buffer.size
+    if part := buffer.interleaved:
+        pixels, size = part[0] * part[1], buffer.bits // 8
+        own, step = part[2] * size, buffer.batch * size
+    last = buffer.address + (pixels - 1) * step + own - 1
+    if not buffer.size or not memory.holds(buffer.address, last):
+        return None
+    base, data = memory.region(0, buffer.name, buffer.address, last)
+    flat = data[buffer.address - base : last + 1 - base]
+    return as_strided(flat, (pixels, own), (step, 1))
+
+
 def logical(buffer: Buffer, data: bytes) -> NDArray[np.generic] | None:
     """Values of a buffer as (height, width, channels) or as they lie; None when sizes differ."""
     kinds = {8: "u1" if buffer.unsigned else "i1", 16: "<i2", 32: "<f4" if buffer.real else "<i4"}
@@ -34,6 +66,8 @@ def logical(buffer: Buffer, data: bytes) -> NDArray[np.generic] | None:
         return None
     shape = buffer.memory_shape
     values = np.frombuffer(data, kinds[buffer.bits])
+    if part := buffer.interleaved:
+        return values.reshape(part)
     if not shape or int(np.prod(shape)) != values.size:
         return None
     if groups := _groups(buffer):
@@ -43,6 +77,8 @@ def logical(buffer: Buffer, data: bytes) -> NDArray[np.generic] | None:
 
 def physical(buffer: Buffer, values: NDArray[np.generic]) -> bytes:
     """Inverse of `logical`."""
+    if buffer.interleaved:
+        return np.ascontiguousarray(values).tobytes()
     if groups := _groups(buffer):
         count, rows, columns, batch = groups
         values = values.reshape(rows, columns, count, batch).transpose(2, 0, 1, 3)

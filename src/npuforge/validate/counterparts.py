@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 from npuforge.aton.compiled import Buffer
 from npuforge.graph import Array, Graph, Tensor
 
+_AXES = 4
 _NEAR = 1e-5
 """Largest relative difference of two scales that are the same number written differently."""
 
@@ -22,19 +25,37 @@ class Counterpart:
     Attributes:
         name: of the tensor.
         zero: its zero point.
-        steps: its values less the zero point, in the order and shape of the buffer.
+        values: its values less the zero point, in the order and shape of the buffer.
         order: of its axes in the buffer; None as they are.
+        limits: of what the buffer holds of it, in steps above the zero point; None for all of it.
     """
 
     name: str
     zero: float
-    steps: NDArray[np.float64]
+    values: NDArray[np.float64]
     order: tuple[int, ...] | None
+    limits: tuple[float, float] | None = None
+
+    @cached_property
+    def steps(self) -> NDArray[np.float64]:
+        """What the buffer must hold, less the zero point."""
+        return self._limited(self.values)
+
+    def _limited(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return values if self.limits is None else np.clip(values, *self.limits)
 
     def placed(self, values: Array) -> NDArray[np.float64]:
         """Other values of the tensor, less its zero point, in the order of the buffer."""
         view = values if self.order is None else values.transpose(self.order)
-        return view.reshape(self.steps.shape).astype(np.float64) - self.zero
+        return self._limited(view.reshape(self.values.shape).astype(np.float64) - self.zero)
+
+    def tensor_order(self, steps: NDArray[np.float64], shape: tuple[int, ...]) -> Array:
+        """Steps in the order of the buffer as stored values of the tensor of a shape."""
+        stored = steps + self.zero
+        if self.order is None:
+            return stored.reshape(shape)
+        view = stored.reshape([shape[axis] for axis in self.order])
+        return view.transpose(np.argsort(self.order))
 
 
 class References:
@@ -82,15 +103,19 @@ def _alike(buffer: Buffer, tensor: Tensor) -> bool:
 
 
 def _orders(values: Array, shape: tuple[int, ...]) -> list[tuple[Array, tuple[int, ...] | None]]:
-    """A tensor in the order of the buffer; also with channels moved when shapes say so."""
-    if values.ndim != 4:
-        return [(values.reshape(shape), None)]
+    """A tensor in every order of its axes that has the shape of the buffer, each view once."""
     core = tuple(n for n in shape if n != 1)
+    if values.ndim > _AXES or tuple(n for n in values.shape if n != 1) == core == ():
+        return [(values.reshape(shape), None)]
+    wide = [axis for axis, n in enumerate(values.shape) if n != 1]
     found: list[tuple[Array, tuple[int, ...] | None]] = []
-    for order in ((0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2)):
-        view = values.transpose(order)
-        if tuple(n for n in view.shape if n != 1) == core:
-            flat = np.ascontiguousarray(view).reshape(shape)
-            if not any(np.array_equal(flat, other) for other, _ in found):
-                found.append((flat, order))
+    for moved in permutations(wide):
+        if tuple(values.shape[axis] for axis in moved) != core:
+            continue
+        order = list(range(values.ndim))
+        for place, axis in zip(wide, moved, strict=True):
+            order[place] = axis
+        flat = np.ascontiguousarray(values.transpose(order)).reshape(shape)
+        if not any(np.array_equal(flat, other) for other, _ in found):
+            found.append((flat, tuple(order)))
     return found

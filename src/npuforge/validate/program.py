@@ -11,24 +11,32 @@ claimed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npuforge.accelerators.neural_art.lowering import default_choices
+from npuforge.aton.arithmetic import LIMITS
 from npuforge.aton.choices import compiled_choices
 from npuforge.aton.compiled import Buffer, Compiled
 from npuforge.aton.execute import ProgramRun, memory_for, run_program
-from npuforge.aton.program import Epoch
+from npuforge.aton.program import Epoch, Unit
+from npuforge.aton.registers import kind_of
 from npuforge.aton.streams import Memory
 from npuforge.errors import ModelError
 from npuforge.graph import Array, Graph
 from npuforge.numerics import Executor, storage_roots
 from npuforge.numerics.neural_art import CONTRACTS, with_neural_art
 from npuforge.numerics.neural_art.enclosure import Enclosure, Interval
-from npuforge.validate.buffers import logical, model_input, physical
+from npuforge.validate.buffers import (
+    logical,
+    model_input,
+    physical,
+    store_bytes,
+    stored_bytes,
+)
 from npuforge.validate.causes import causes_of, coarse_gains
 from npuforge.validate.counterparts import Counterpart, References
 from npuforge.vocab import Contract
@@ -129,6 +137,52 @@ def _covered(epoch: Epoch | None, buffer: Buffer) -> bool:
     return at >= buffer.end
 
 
+def _writer_source(epoch: Epoch | None, buffer: Buffer) -> Unit | None:
+    """The unit whose stream an epoch stores in a buffer."""
+    if epoch is None:
+        return None
+    for writer in epoch.writers:
+        if writer.pattern.low < buffer.end and buffer.address <= writer.pattern.high:
+            return epoch.source(writer.page, 0)
+    return None
+
+
+def _limits(epoch: Epoch | None, buffer: Buffer) -> tuple[float, float] | None:
+    """Limits that the last unit before a buffer applies, in steps above its zero point."""
+    unit = _writer_source(epoch, buffer)
+    if unit is None or not _limiting(unit):
+        return None
+    offset = buffer.offsets[0] if buffer.offsets else 0
+    return unit.signed("COEFFAC.A") - offset, unit.signed("COEFFAC.C") - offset
+
+
+def _limiting(unit: Unit) -> bool:
+    return kind_of(unit.page) == "ARITH" and unit["CTRL.OP"] == LIMITS
+
+
+def _inner(epoch: Epoch | None, buffer: Buffer) -> bool:
+    """Whether a buffer is computed from a limited stream: part of a layer, no tensor of its own."""
+    unit, seen = _writer_source(epoch, buffer), set[int]()
+    if epoch is None or unit is None or _limiting(unit):
+        return False
+    while unit is not None and unit.page not in seen:
+        seen.add(unit.page)
+        if _limiting(unit):
+            return True
+        unit = None if kind_of(unit.page) == "CONVACC" else epoch.source(unit.page, 0)
+    return False
+
+
+def _combined(epoch: Epoch | None, buffer: Buffer) -> bool:
+    """Whether a buffer holds a sum or product of two tensors on its way."""
+    unit = _writer_source(epoch, buffer)
+    while epoch is not None and unit is not None and kind_of(unit.page) == "ARITH":
+        if unit["CTRL.DUALIN"] or unit["CTRL.OP"]:
+            return True
+        unit = epoch.source(unit.page, 0)
+    return False
+
+
 @dataclass(frozen=True)
 class _Behind:
     """What an epoch computes from, down to tensors that were put in place.
@@ -157,11 +211,36 @@ class _Behind:
 
 @dataclass(frozen=True)
 class _Choice:
-    """A counterpart that can be computed from what was read, with what the chip may store."""
+    """A counterpart that can be computed from what was read, with what the chip may store.
+
+    Its `array` is the reference on what memory holds, where that is not the reference throughout.
+    """
 
     item: Counterpart
     gap: NDArray[np.float64]
     interval: Interval | None
+    array: Array | None = None
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """A buffer with its counterpart, before memory goes on with the reference in its place.
+
+    Attributes:
+        buffer: it is.
+        best: its counterpart.
+        array: that tensor where it is not the reference throughout.
+        names: tensors with the same values.
+        bounded: whether its own values are what the arithmetic must give.
+        whole: it is the tensor itself, not what limits leave of it.
+    """
+
+    buffer: Buffer
+    best: Counterpart
+    array: Array | None
+    names: tuple[str, ...]
+    bounded: bool
+    whole: bool
 
 
 class _Session:
@@ -173,10 +252,12 @@ class _Session:
         graph: Graph,
         tensors: Mapping[str, Array],
         enclosure: Enclosure,
-        layers: Mapping[str, int],
+        layers: Mapping[str, frozenset[int]],
     ) -> None:
         self.network, self.tensors, self.enclosure = network, tensors, enclosure
         self.layers = layers
+        self.graph = graph
+        self.prelus = {n: node for node in graph.nodes if node.op == "prelu" for n in node.outputs}
         self.references = References(graph, tensors)
         self.roots = storage_roots(graph)
         self.epochs = {e.number: e for step in network.steps for e in step.epochs}
@@ -191,6 +272,9 @@ class _Session:
             for buffer, name in zip(network.inputs, graph.inputs, strict=False)
         ]
         self.seen: set[tuple[str, int]] = set()
+        self.makers: dict[str, int] = {}
+        self.own: dict[str, Array] = {}
+        self.kept: list[tuple[_Compared, frozenset[str]]] = []
         self.constants = memory_for(network)
 
     def after(self, number: int, memory: Memory) -> None:
@@ -209,6 +293,9 @@ class _Session:
         spans = [(u.pattern.low, u.pattern.high + 1) for u in epoch.writers] if epoch else []
         spans += [(b.address, b.end) for b in fresh]
         self.placed = [entry for entry in self.placed if not _meets(entry[0], spans)]
+        compared: list[_Compared] = []
+        groups = [self.fitting(twins, behind, memory, epoch) for twins in _by_place(fresh)]
+        fresh = [buffer for group in groups for buffer in group]
         for buffer in fresh:
             spans = [(buffer.address, buffer.end)]
             if not _covered(epoch, buffer):
@@ -216,7 +303,80 @@ class _Session:
                 behind = behind.joined(b for other, b in self.open if _meets(other, spans))
             self.open = [entry for entry in self.open if not _meets(entry[0], spans)]
             self.seen.add((buffer.name, buffer.address))
-            self.compare(buffer, behind, memory)
+            found = self.compare(buffer, behind, memory, _limits(epoch, buffer))
+            compared += [] if found is None else [found]
+        matched = {item.buffer.name for item in compared}
+        inner = [b for b in fresh if b.name not in matched and b.bits == 16]
+        kept = any(_combined(epoch, buffer) for buffer in inner)
+        self.settle(memory)
+        for item in compared:
+            own = kept and item.bounded and item.whole
+            self.place(item, memory, own)
+            if own:
+                self.kept.append((item, frozenset(b.name for b in inner)))
+
+    def fitting(
+        self, twins: Sequence[Buffer], behind: _Behind, memory: Memory, epoch: Epoch | None
+    ) -> Sequence[Buffer]:
+        """Of several descriptions of the same bytes, those that a tensor fits best.
+
+        Where a transpose needs no epoch of its own, the tensor before it is still described.
+        """
+        if len(twins) == 1:
+            return twins
+        beyond: dict[int, int] = {}
+        for n, buffer in enumerate(twins):
+            self.seen.add((buffer.name, buffer.address))
+            held = _steps(buffer, memory)
+            choices = []
+            if held is not None:
+                choices = self.choices(buffer, held, behind, _limits(epoch, buffer))
+            if held is not None and choices:
+                beyond[n] = _beyond(buffer, held, choices[0])
+        least = min(beyond.values(), default=0)
+        return [b for n, b in enumerate(twins) if beyond.get(n, least + bool(beyond)) == least]
+
+    def place(self, item: _Compared, memory: Memory, kept: bool) -> None:
+        """Go on with the reference in place of a buffer, or with its own values.
+
+        An epoch that stores a tensor and half of a sum or product with it has computed that half
+        from its own values: the other half must be computed from the same.
+        """
+        buffer, number = item.buffer, item.buffer.epoch
+        for name in item.names:
+            self.makers[name] = number
+        if kept:
+            held, shape = _steps(buffer, memory), self.tensors[item.best.name].shape
+            assert held is not None
+            stored = item.best.tensor_order(held, shape)
+            for name in item.names:
+                like = self.tensors[name]
+                self.own[name] = stored.reshape(like.shape).astype(like.dtype)
+        else:
+            self.put(item, memory)
+        if item.whole:
+            self.placed.append((buffer, self.same(item.names)))
+
+    def put(self, item: _Compared, memory: Memory) -> None:
+        """The reference in place of a buffer."""
+        buffer = item.buffer
+        for name in item.names:
+            self.own.pop(name, None)
+            if item.array is not None:
+                self.own[name] = item.array.reshape(self.tensors[name].shape)
+        values = logical(buffer, bytes(buffer.size))
+        assert values is not None
+        stored = (item.best.steps + _offset(buffer)).astype(values.dtype)
+        store_bytes(buffer, memory, physical(buffer, stored))
+
+    def settle(self, memory: Memory) -> None:
+        """Go on with the reference once what was computed from own values is checked."""
+        alive = {id(buffer) for buffer, _ in self.placed}
+        for item, halves in list(self.kept):
+            if halves <= self.checked:
+                self.kept.remove((item, halves))
+                if id(item.buffer) in alive:
+                    self.put(item, memory)
 
     def behind(self, number: int) -> _Behind:
         """What an epoch computes from: its own causes, and those of uncompared ones before it."""
@@ -237,66 +397,107 @@ class _Session:
         return tuple(dict.fromkeys((*names, *more)))
 
     def choices(
-        self, buffer: Buffer, values: NDArray[np.float64], behind: _Behind
+        self,
+        buffer: Buffer,
+        values: NDArray[np.float64],
+        behind: _Behind,
+        limits: tuple[float, float] | None,
     ) -> list[_Choice]:
-        """Tensors that the buffer can be, nearest first."""
-        known = {name: self.tensors[name] for name in behind.known}
+        """Tensors that the buffer can be, nearest first; what `limits` in steps leave of them."""
+        known = {name: self.own.get(name, self.tensors[name]) for name in behind.known}
         every = self.references.candidates(buffer, values.shape)
+        if limits is not None:
+            every = [replace(item, limits=limits) for item in every]
         found = []
         for item in every:
             interval: Interval | None
+            if item.name not in known and not self.possible(item.name, buffer):
+                continue
             if item.name in known:
                 interval = Interval(known[item.name], known[item.name])
             elif self.computed(item.name, frozenset(known), behind.numbers):
                 interval = self.interval(item.name, known, behind.numbers)
             else:
                 continue
-            found.append(_Choice(item, np.abs(values - item.steps), interval))
+            array = self.recomputed(item.name, known)
+            if array is not None:
+                item = replace(item, values=replace(item, limits=None).placed(array))
+            found.append(_Choice(item, np.abs(values - item.steps), interval, array))
         if not found:
             # what it was computed from is not known: the nearest, without a bound
-            near = (_Choice(item, np.abs(values - item.steps), None) for item in every)
+            near = (
+                _Choice(item, np.abs(values - item.steps), None)
+                for item in every
+                if self.possible(item.name, buffer)
+            )
             found = [c for c in near if buffer.real or float(c.gap.mean()) <= _PLAUSIBLE]
         found.sort(key=lambda choice: float(choice.gap.mean()))
         return found
+
+    def possible(self, name: str, buffer: Buffer) -> bool:
+        """Whether a unit before the buffer can make the tensor: a PReLU ends in a sum."""
+        epoch = self.epochs.get(buffer.epoch)
+        node = self.prelus.get(name)
+        return node is None or epoch is None or _combined(epoch, buffer)
+
+    def recomputed(self, name: str, known: Mapping[str, Array]) -> Array | None:
+        """The reference on what memory holds; None where that is the reference throughout."""
+        if name in known:
+            return self.own.get(name)
+        sources = self.enclosure.sources(name, frozenset(known))
+        if not sources or not sources & self.own.keys():
+            return None
+        wanted = set(self.enclosure.between(name, frozenset(known)))
+        nodes = tuple(node for node in self.graph.nodes if node.name in wanted)
+        needed = {n for node in nodes for n in (*node.input_names, *node.outputs)}
+        tensors = {n: t for n, t in self.graph.tensors.items() if n in needed}
+        given = {n: known[n] for n in sources}
+        small = Graph(self.graph.name, tensors, nodes, tuple(given), (name,))
+        return Executor(small).run(given)[name]
 
     def computed(self, name: str, known: frozenset[str], numbers: tuple[int, ...]) -> bool:
         """Whether these epochs compute a tensor from the known ones, every convolution of it."""
         if not self.enclosure.sources(name, known):
             return False
         between = self.enclosure.between(name, known)
-        return all(self.layers.get(node, numbers[0]) in numbers for node in between)
+        held = frozenset(numbers)
+        return all(self.layers.get(node, held) & held for node in between)
 
     def interval(
         self, name: str, known: Mapping[str, Array], numbers: tuple[int, ...]
     ) -> Interval | None:
         """The bound; for both values of a tensor that one of these epochs made and another read."""
         found = self.enclosure.of(name, known)
-        made = {n for b, names in self.placed if b.epoch in numbers for n in names}
+        made = {name for name in known if self.makers.get(name) in numbers}
         if found is None or not made & known.keys():
             return found
         fewer = {n: v for n, v in known.items() if n not in made}
         other = self.enclosure.of(name, fewer)
         return found if other is None else found.hull(other)
 
-    def compare(self, buffer: Buffer, behind: _Behind, memory: Memory) -> None:
-        values = None
-        if memory.holds(buffer.address, buffer.end - 1):
-            values = logical(buffer, memory.peek(buffer.address, buffer.size))
-        offset = 0 if buffer.real or not buffer.offsets else buffer.offsets[0]
-        held = None if values is None else values.astype(np.float64) - offset
-        choices = [] if held is None else self.choices(buffer, held, behind)
-        if values is None or held is None or not choices:
+    def compare(
+        self,
+        buffer: Buffer,
+        behind: _Behind,
+        memory: Memory,
+        limits: tuple[float, float] | None,
+    ) -> _Compared | None:
+        """Note how a buffer compares; None when it has no counterpart."""
+        held = None
+        if not _inner(self.epochs.get(buffer.epoch), buffer):
+            held = _steps(buffer, memory)
+        choices = [] if held is None else self.choices(buffer, held, behind, limits)
+        if held is None or not choices:
             self.unmatched.append(buffer.name)
             self.open.append((buffer, behind.joined([_Behind(names=(buffer.name,))])))
-            return
+            return None
         best = choices[0]
-        bound, outside = None, 0
+        bound = None
         if best.interval is not None:
             ends = [best.item.placed(end) for end in (best.interval.low, best.interval.high)]
-            slack = _TOLERANCE * np.abs(best.item.steps) if buffer.real else 0.0
-            outside = int(np.count_nonzero((held < ends[0] - slack) | (held > ends[1] + slack)))
             reach = np.maximum(ends[1] - best.item.steps, best.item.steps - ends[0])
             bound = float(reach.max(initial=0.0))
+        outside = _beyond(buffer, held, best)
         equal, other = [], set()
         for choice in choices:
             if np.array_equal(choice.item.steps, best.item.steps):
@@ -318,17 +519,50 @@ class _Session:
         )
         self.found.append((comparison, behind.numbers))
         self.checked.update(behind.names)
-        stored = (best.item.steps + offset).astype(values.dtype)
-        memory.load(buffer.address, physical(buffer, stored))
-        self.placed.append((buffer, self.same(tuple(dict.fromkeys(equal)))))
+        if limits is not None:
+            self.open.append((buffer, behind))
+        names = self.same(tuple(dict.fromkeys(equal)))
+        bounded = best.interval is not None and not outside
+        return _Compared(buffer, best.item, best.array, names, bounded, limits is None)
+
+
+def _offset(buffer: Buffer) -> int:
+    return 0 if buffer.real or not buffer.offsets else buffer.offsets[0]
+
+
+def _steps(buffer: Buffer, memory: Memory) -> NDArray[np.float64] | None:
+    """What a buffer holds, less its zero point, in logical order; None when that is not known."""
+    data = stored_bytes(buffer, memory)
+    values = None if data is None else logical(buffer, data)
+    return None if values is None else values.astype(np.float64) - _offset(buffer)
+
+
+def _beyond(buffer: Buffer, held: NDArray[np.float64], choice: _Choice) -> int:
+    """Values of a buffer beyond the bound."""
+    if choice.interval is None:
+        return 0
+    low, high = (choice.item.placed(end) for end in (choice.interval.low, choice.interval.high))
+    slack = _TOLERANCE * np.abs(choice.item.steps) if buffer.real else 0.0
+    return int(np.count_nonzero((held < low - slack) | (held > high + slack)))
+
+
+def _by_place(buffers: Sequence[Buffer]) -> list[list[Buffer]]:
+    """Buffers in groups with the same bytes."""
+    found: dict[tuple[int, int], list[Buffer]] = {}
+    for buffer in buffers:
+        found.setdefault((buffer.address, buffer.size), []).append(buffer)
+    return list(found.values())
 
 
 def _meets(buffer: Buffer, spans: Iterable[tuple[int, int]]) -> bool:
     return any(low < buffer.end and buffer.address < high for low, high in spans)
 
 
-def _enclosure(network: Compiled, graph: Graph) -> tuple[Enclosure, dict[str, int]]:
-    """Bounds of a network as this program computes it, and the epoch of each convolution."""
+def _enclosure(network: Compiled, graph: Graph) -> tuple[Enclosure, dict[str, frozenset[int]]]:
+    """Bounds of a network as this program computes it, and the epochs each convolution can be in.
+
+    Convolutions with the same weights cannot be told apart by their constants.
+    """
     chip = graph
     if not any(node.contract in CONTRACTS for node in graph.nodes):
         version = tuple(int(n) for n in network.version.split(".") if n.isdecimal())
@@ -336,7 +570,17 @@ def _enclosure(network: Compiled, graph: Graph) -> tuple[Enclosure, dict[str, in
         contract = Contract.NEURAL_ART_1_1_3 if merged else Contract.NEURAL_ART
         chip = with_neural_art(graph, contract)
     matched = compiled_choices(chip, default_choices(chip), network)
-    return Enclosure(chip, matched.choices), {name: layer.epoch for name, layer in matched.layers}
+    tied = {name for name, _ in matched.layers}
+    kernels = {
+        node.name: chip.tensor(node.inputs[1]).array.tobytes()
+        for node in chip.nodes
+        if node.name in tied
+    }
+    places: dict[bytes, set[int]] = {}
+    for name, layer in matched.layers:
+        places.setdefault(kernels[name], set()).add(layer.epoch)
+    layers = {name: frozenset(places[kernel]) for name, kernel in kernels.items()}
+    return Enclosure(chip, matched.choices), layers
 
 
 def compare_program(

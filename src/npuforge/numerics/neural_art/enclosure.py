@@ -202,6 +202,8 @@ class Enclosure:
             return self._resize
         if node.op in ("dequantize", "quantize"):
             return self._conversion
+        if node.op == "prelu" and is_int8(self.graph.tensor(node.outputs[0])):
+            return self._slope
         if node.op == "softmax":
             return self._softmax
         if node.contract not in CONTRACTS:
@@ -328,6 +330,22 @@ class Enclosure:
             low, high = np.minimum(low, ordered[place]), np.maximum(high, ordered[place])
         return self._stored(node, low - error, high + error)
 
+    def _slope(self, node: Node, inputs: Sequence[Interval]) -> Interval | None:
+        """Compilers make it of a table for what is positive, a product for the rest, and a sum."""
+        x, alpha, y = (self.graph.tensor(n) for n in (*node.input_names, *node.outputs))
+        if alpha.data is None or x.dtype.is_float:
+            return None
+        slope = _reals(alpha.data, alpha)
+        ends = [_reals(value, x) for value in (inputs[0].low, inputs[0].high)]
+        made = [np.where(end > 0, end, end * slope) for end in ends]
+        # where the interval has both signs, zero is in it
+        made.append(np.where((ends[0] < 0) & (ends[1] > 0), 0.0, made[0]))
+        steps = [value / float(y.quant.s) + y.quant.z for value in made]
+        error = FUNCTION_ERROR + 1.5
+        return self._stored(
+            node, np.minimum.reduce(steps) - error, np.maximum.reduce(steps) + error
+        )
+
     def _average(self, node: Node, inputs: Sequence[Interval]) -> Interval | None:
         x, y = self.graph.tensor(node.inputs[0]), self.graph.tensor(node.outputs[0])
         found = window(node, x)
@@ -386,6 +404,8 @@ class Enclosure:
         low, high = (end / float(y.quant.s) + y.quant.z for end in ends)
         if not x.dtype.is_float and float(x.quant.s) == float(y.quant.s):
             return self._stored(node, low, high)
+        if is_int8(x) and is_int8(y):
+            return self._stored(node, *self._rescaled(inputs[0], x, y))
         return self._stored(node, low - _CPU, high + _CPU)
 
     def _softmax(self, node: Node, inputs: Sequence[Interval]) -> Interval | None:
