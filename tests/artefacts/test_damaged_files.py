@@ -50,6 +50,7 @@ from npuforge.artefacts.network_c import (
     read_word_arrays,
 )
 from npuforge.artefacts.npu_driver_log import read_driver_log
+from npuforge.artefacts.planning_instance import read_buffers, read_pools
 from npuforge.artefacts.recognise import HEAD, recognise
 from npuforge.artefacts.run_records import records_of_log, records_of_table, statistics
 from npuforge.artefacts.serial_dump import read_dumps
@@ -69,6 +70,13 @@ VELA = (
     b"CONV_2D,Conv2DBias,4608,10,2304,5,2304,100,0,0,50,110592,3,18.75,conv\n"
 )
 MINIMALLOC = b"id,lower,upper,size\nb0,0,3,128\nb1,2,5,64\n"
+PLANNED = (
+    b"id,lower,upper,size,alignment,traffic,reach,pools,fixed,view_of,view_offset\n"
+    b"x,0,3,128,32,256,npu cpu,ram,64,,\ny,1,5,64,8,0,,,,x,16\n"
+)
+POOLS = (
+    b"name,base,size,clocks_per_byte,reach,reserved\nram,872415232,4096,0.5,npu cpu,0-64 96-128\n"
+)
 C_INFO = json.dumps(info()).encode()
 HEX = b":020000042000DA\n:10000000000102030405060708090A0B0C0D0E0F78\n:00000001FF\n"
 IOC = b"#MicroXplorer\nMcu.CPN=STM32N657X0H3Q\nPA0.Signal=XSPIM_P1_IO0\nRCC.CPUFreq=800000000\n"
@@ -154,6 +162,8 @@ READERS: dict[str, tuple[Reader, tuple[bytes, ...]]] = {
     "network_c words": (lambda data: read_word_arrays(data, "file"), (BLOB_H,)),
     "network_c name": (is_network, (NETWORK,)),
     "npu_driver_log": (of_log(read_driver_log), LOGS),
+    "planning_instance": (lambda data: read_buffers(decode(data)), (PLANNED,)),
+    "planning_instance pools": (lambda data: read_pools(decode(data)), (POOLS,)),
     "recognise": (lambda d: recognise(Path("a"), d[:HEAD], len(d)), (NETWORK, elf(), MAP, *LOGS)),
     "run_records": (of_log(lambda log: statistics(records_of_log(log))), LOGS),
     "run_records table": (of_log(lambda log: statistics(records_of_table(log))), (TABLE,)),

@@ -14,7 +14,8 @@ from PIL import Image
 from npuforge.tasks import Preprocessing
 from npuforge.tasks.boxes import Box, in_picture
 from npuforge.tasks.detections import suppressed, yolo_boxes
-from npuforge.tasks.preprocess import Fit, Geometry, load_pixels
+from npuforge.tasks.preprocess import Fit, Geometry
+from npuforge.tasks.resample import load_pixels
 from npuforge.validate.detection_metrics import average_precision, overlaps
 from npuforge.validate.task_metrics import Confusion, TopK
 

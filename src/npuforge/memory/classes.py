@@ -24,12 +24,14 @@ class ClassRule:
         section: expression for the output or input section, "" for any.
         object: expression for the object file, "" for any.
         why: said in the ledger's origin column.
+        written: only of memory that is written: a table about buffers is none.
     """
 
     account: Account
     section: str
     object: str
     why: str
+    written: bool = False
 
     def matches(self, piece: MapPiece) -> bool:
         """Whether a piece falls under it."""
@@ -67,7 +69,7 @@ DATA_RULES = (
     ClassRule(Account.DATA_PATH, r"(?i)\.\w*(?:_(?:in|out)(?:put)?_?buffers?|frame(?!work)|lcd_"
               r"|capture|display|screen|camera|venc|uvc_|uart|usb|_[rt]x_|ring_?buf|audio|mic_)"
               r"\w*\b", "",
-              "buffer by name"),
+              "buffer by name", written=True),
     ClassRule(Account.DATA_PATH, r"", r"postprocess|(?:^|[/_])pp_", "post-processing"),
     ClassRule(Account.DATA_PATH, r"", r"cam|dcmi|isp|lcd|display|usb|uart|frame", "driver's data"),
 )  # fmt: skip
@@ -89,7 +91,7 @@ def classify(piece: MapPiece, section: Section) -> tuple[Account, str]:
     if constant and (piece.name.startswith((".text", ".vectors", ".init", ".fini", ".isr_vector"))):
         return Account.CODE, "code"
     for rule in DATA_RULES:
-        if rule.matches(piece):
+        if rule.matches(piece) and not (constant and rule.written):
             return rule.account, rule.why
     if constant and section.code and not piece.name.startswith((".rodata", ".ARM", ".eh_frame")):
         return Account.CODE, "code"
