@@ -6,10 +6,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from npuforge.api_quantize import samples_of
 from npuforge.errors import UsageError
 from npuforge.graph import Graph
 from npuforge.numerics import Executor
-from npuforge.tasks import Dataset, Preprocessing, load_preprocessing, open_dataset
+from npuforge.tasks import Dataset
 from npuforge.tasks.detections import load_truth
 from npuforge.tasks.samples import read_npy, read_npz
 from npuforge.validate.evaluate import (
@@ -79,7 +80,7 @@ def evaluate_model(
         first = graph if first is None else first
     if first is None:
         raise UsageError("EVL-005")
-    found = _samples(real_inputs(first), data, preprocess, image_range)
+    found = samples_of(real_inputs(first), data, preprocess, image_range)
     task = _task(found, masks, truth, top)
     if task.name is TaskName.TENSORS and len(contenders) < 2:
         raise UsageError("EVL-005")
@@ -88,24 +89,6 @@ def evaluate_model(
             raise UsageError("EVL-006")
         found = found.spread(samples)
     return task.name, len(found), evaluate(contenders, found, task, tick)
-
-
-def _samples(
-    graph: Graph,
-    data: Sequence[PathLike],
-    preprocess: PathLike | None,
-    image_range: str | None,
-) -> Dataset:
-    from npuforge import api
-
-    pre = Preprocessing()
-    if preprocess is not None:
-        pre = load_preprocessing(Path(preprocess))
-    elif image_range is not None:
-        span = api.parse_image_range(image_range)
-        assert span is not None
-        pre = Preprocessing.of_range(span)
-    return open_dataset([Path(item) for item in data], graph, pre)
 
 
 def _task(

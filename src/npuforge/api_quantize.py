@@ -185,6 +185,18 @@ def float_data(
     from npuforge import api
 
     graph = api.load_graph(model, None, fix_shape)
+    return graph, samples_of(graph, data, preprocess, image_range)
+
+
+def samples_of(
+    graph: Graph,
+    data: Sequence[PathLike],
+    preprocess: PathLike | None,
+    image_range: str | None,
+) -> Dataset:
+    """Samples of a network's inputs; see `quantize_model`."""
+    from npuforge import api
+
     pre = Preprocessing()
     if preprocess is not None:
         pre = load_preprocessing(Path(preprocess))
@@ -192,7 +204,7 @@ def float_data(
         span = api.parse_image_range(image_range)
         assert span is not None
         pre = Preprocessing.of_range(span)
-    return graph, open_dataset([Path(item) for item in data], graph, pre)
+    return open_dataset([Path(item) for item in data], graph, pre)
 
 
 def audit_data(
