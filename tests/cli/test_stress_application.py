@@ -96,7 +96,13 @@ def test_the_corrected_form_is_clean(command: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("options", "code"),
-    [(["--frame-fault", "green"], "BRD-033"), (["--application", "absent.c"], "BRD-032")],
+    [
+        (["--frame-fault", "green"], "BRD-033"),
+        (["--application", "absent.c"], "BRD-032"),
+        (["--faults", "3"], "BRD-036"),
+        (["--profile", "linux"], "BRD-036"),
+        (["--driver-fault", "scattered_pages"], "BRD-036"),
+    ],
 )
 def test_bad_options(command: list[str], options: list[str], code: str) -> None:
     with pytest.raises(UsageError, match=code):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from npuforge.errors import UsageError
 from npuforge.vocab import DriverFault, MachineProfile
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ def command(
     if application:
         from npuforge.boards.application import Application
 
+        if faults or driver_fault or profile is not MachineProfile.MCU:
+            raise UsageError("BRD-036")
         with progress("running on the virtual board"):
             shown = api.stress_application(
                 model,
