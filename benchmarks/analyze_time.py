@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 
-from common import arguments, report, shared_folder
+from common import arguments, report, required_shared_folder
 
 LIMIT = 1.0
 NODES = 300
@@ -34,9 +34,7 @@ print(json.dumps([len(planned.graph.nodes), middle - begin, os.times().user - mi
 def main() -> None:
     """Print the table; the last column says whether the limit holds."""
     options = arguments(__doc__ or "")
-    shared = shared_folder()
-    if shared is None:
-        raise SystemExit("the measurement data is not present")
+    shared = required_shared_folder()
     files = sorted((shared / "models").iterdir(), key=lambda path: -path.stat().st_size)[:16]
     table = []
     for path in files:

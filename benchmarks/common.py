@@ -25,6 +25,14 @@ def shared_folder() -> Path | None:
     return next((path for path in candidates if (path / "models").is_dir()), None)
 
 
+def required_shared_folder() -> Path:
+    """The measurement data; the program ends where it is not present."""
+    folder = shared_folder()
+    if folder is None:
+        raise SystemExit("the measurement data is not present: set NPUFORGE_SHARED")
+    return folder
+
+
 def model_files(*names: str) -> list[Path]:
     """Example networks, and files of the measurement data where it is present."""
     found = [ROOT / "examples" / name / f"{name}.tflite" for name in names]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from common import arguments, report, shared_folder
+from common import arguments, report, required_shared_folder
 
 from npuforge import api
 
@@ -18,9 +18,7 @@ NAMES = (
 
 def main() -> None:
     options = arguments(__doc__)
-    shared = shared_folder()
-    if shared is None:
-        raise SystemExit("the measurement data is not present")
+    shared = required_shared_folder()
     rows = []
     for name in NAMES:
         begin = time.perf_counter()

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from common import arguments, csv_rows, report, shared_folder
+from common import arguments, csv_rows, report, required_shared_folder
 
 from npuforge.cost.calibrate import spread_of
 from npuforge.cost.energy import EnergyConstants, Level, energy_from_counts, load_energy
@@ -53,9 +53,7 @@ def _spread(factors: np.ndarray) -> float:
 
 def main() -> None:
     options = arguments(__doc__ or "")
-    shared = shared_folder()
-    if shared is None:
-        raise SystemExit("measurement data not found: set NPUFORGE_SHARED")
+    shared = required_shared_folder()
     rows = [
         r for r in csv_rows(shared / "groundtruth/other_measured.csv")
         if r["quality"] == "ok" and r["energy_uj_per_inf"] and not r["kind"].startswith("power")

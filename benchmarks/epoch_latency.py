@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from common import arguments, csv_rows, report, shared_folder
+from common import arguments, csv_rows, report, required_shared_folder
 from cost_data import m55_layers
 
 from npuforge.cost import Bottleneck, EpochCost, load_calibration, npu_cost
@@ -213,9 +213,7 @@ def summary(rows: Sequence[EpochRow]) -> tuple[int, str, str]:
 
 def main() -> None:
     options = arguments(__doc__ or "")
-    shared = shared_folder()
-    if shared is None:
-        raise SystemExit("measurement data not found: set NPUFORGE_SHARED")
+    shared = required_shared_folder()
     parts = {
         "hardware: MobileNetV2, by order": mobilenet_rows(shared),
         "hardware: single layers": single_rows(shared),

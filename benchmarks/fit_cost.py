@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from common import ROOT, report, shared_folder
+from common import ROOT, report, required_shared_folder
 from cost_data import m55_layers, published_times
 from latency import folds, start_calibration
 
@@ -19,9 +19,7 @@ from npuforge.cost.calibrate import fit, fit_cpu, spread_of
 
 
 def main() -> None:
-    shared = shared_folder()
-    if shared is None:
-        raise SystemExit("measurement data not found: set NPUFORGE_SHARED")
+    shared = required_shared_folder()
     start = start_calibration()
     fresh = fit_cpu(m55_layers(shared), "Cortex-M55 reports of ST Edge AI Core 2.2")
     kept = {"round_float"}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from common import arguments, csv_rows, report, shared_folder
+from common import arguments, csv_rows, report, required_shared_folder
 from cost_data import published_times
 
 from npuforge.cost import Calibration, load_calibration
@@ -113,9 +113,7 @@ def _errors(predicted: np.ndarray, measured: np.ndarray) -> tuple[float, float]:
 
 def main() -> None:
     options = arguments(__doc__ or "")
-    shared = shared_folder()
-    if shared is None:
-        raise SystemExit("measurement data not found: set NPUFORGE_SHARED")
+    shared = required_shared_folder()
     rows, refused = published_times(shared)
     observations = [row.observation for row in rows]
     groups = np.array([o.group for o in observations])

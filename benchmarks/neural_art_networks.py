@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from common import arguments, report, shared_folder
+from common import arguments, report, required_shared_folder
 
 from npuforge import api
 from npuforge.errors import NpuforgeError
@@ -45,9 +45,7 @@ def row(path: Path, contract: str) -> tuple[object, ...]:
 def main() -> int:
     """Print the table; 1 when a network does not run."""
     options = arguments(__doc__ or "")
-    shared = shared_folder()
-    if shared is None:
-        sys.exit("the measurement data is not present")
+    shared = required_shared_folder()
     rows, refused = [], []
     for path in sorted((shared / "models").iterdir()):
         for contract in CONTRACTS:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from common import csv_rows, published_models, report, shared_folder
+from common import csv_rows, published_models, report, required_shared_folder
 from packing_models import version
 from planning_instances import REPORTS, report_bytes
 from rivals import vela_height
@@ -142,9 +142,7 @@ def report_row(name: str, info: CInfo) -> tuple[Any, ...]:
 def main() -> None:
     """Both tables."""
     chosen = options()
-    shared = shared_folder()
-    if shared is None:
-        sys.exit("measurement data not found: set NPUFORGE_SHARED")
+    shared = required_shared_folder()
     rows = network_rows(shared, chosen.vela)
     equal = sum(row[9] == 0 for row in rows)
     near = sum(0 <= row[9] <= 0.05 * row[8] for row in rows)

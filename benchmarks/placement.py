@@ -17,7 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from common import csv_rows, published_models, report, shared_folder
+from common import csv_rows, published_models, report, required_shared_folder
 from compiled import NETWORKS, CompiledEpoch, compiled_epochs
 
 from npuforge.accelerators.neural_art.epochs import Epoch
@@ -169,9 +169,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="file for the results")
     parser.add_argument("--models", type=Path, action="append", default=[], help="model files")
     options = parser.parse_args()
-    shared = shared_folder()
-    if shared is None:
-        raise SystemExit("the measurement data is not present")
+    shared = required_shared_folder()
     compiled_table(shared)
     print()
     public_table([*options.models, shared / "models"], options.json)

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from common import ROOT, arguments, report, shared_folder
+from common import ROOT, arguments, report, required_shared_folder
 
 sys.path.insert(0, str(ROOT))
 
@@ -56,9 +56,7 @@ def compared(network: Compiled, model: Path, fault: Fault) -> tuple[str, str]:
 def main() -> int:
     """A row for each fault and network."""
     options = arguments(__doc__ or "")
-    shared = shared_folder()
-    if shared is None:
-        sys.exit("the measurement data is not present")
+    shared = required_shared_folder()
     rows = []
     for path in sorted((shared / "aton").glob("*/network.json")):
         network = load_compiled(path.parent)

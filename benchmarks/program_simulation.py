@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 
 import numpy as np
-from common import arguments, least_cpu_seconds, lite_interpreter, report, shared_folder
+from common import arguments, least_cpu_seconds, lite_interpreter, report, required_shared_folder
 
 from npuforge.aton.compiled import Buffer, Compiled
 from npuforge.aton.execute import memory_for, run_program
@@ -85,9 +85,7 @@ def speed(network: Compiled, path: Path, runs: int) -> tuple[str, str]:
 def main() -> None:
     """Measure and report."""
     options = arguments(__doc__ or "")
-    shared = shared_folder()
-    if shared is None:
-        raise SystemExit("the measurement data is not present")
+    shared = required_shared_folder()
     rows: list[tuple[object, ...]] = []
     beyond: list[tuple[object, ...]] = []
     for folder, stated in programs(shared):

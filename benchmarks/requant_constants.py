@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from common import arguments, report, shared_folder
+from common import arguments, report, required_shared_folder
 
 from npuforge import api
 from npuforge.accelerators.neural_art.lowering import default_choices
@@ -124,9 +124,7 @@ def compare(program: Program) -> tuple[list[object], list[str]]:
 def main() -> int:
     """Print the table; 1 below 99 % of shifts or gains, 92 % of offsets, or beyond one unit."""
     options = arguments(__doc__ or "")
-    shared = shared_folder()
-    if shared is None:
-        sys.exit("the measurement data is not present")
+    shared = required_shared_folder()
     rows, misses = [], []
     for program in programs(shared):
         row, found = compare(program)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from common import arguments, report, shared_folder
+from common import arguments, report, required_shared_folder
 
 from npuforge import api
 
@@ -21,9 +21,7 @@ CONTRACTS = ("neural_art", "neural_art@1.1.3", "tflite_reference")
 def main() -> int:
     """Compare every output byte; 1 when the contract neural_art differs anywhere."""
     options = arguments(__doc__ or "")
-    shared = shared_folder()
-    if shared is None:
-        sys.exit("the measurement data is not present")
+    shared = required_shared_folder()
     rows = []
     for path in sorted((shared / "silicon").glob("*.npz")):
         name = path.stem.replace("poll", "pool")

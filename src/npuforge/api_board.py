@@ -15,6 +15,7 @@ from npuforge.boards.application import (
     ApplicationBoard,
     FrameFault,
     Violation,
+    errors_of,
 )
 from npuforge.boards.application_network import BoardNetwork, compiled_network, planned_network
 from npuforge.boards.reproducer import KINDS, reproducer, single_convolution
@@ -26,7 +27,7 @@ from npuforge.messages import text
 from npuforge.pipeline import System, plan_system
 from npuforge.report import new_folder
 from npuforge.targets import load_target
-from npuforge.vocab import DriverFault, MachineProfile, Severity
+from npuforge.vocab import DriverFault, MachineProfile
 
 PathLike = str | os.PathLike[str]
 _DECLARED = re.compile(rb"LL_ATON_DECLARE_NAMED_NN_\w+\s*\(\s*(\w+)")
@@ -57,7 +58,7 @@ class ApplicationStress:
     @property
     def errors(self) -> tuple[Violation, ...]:
         """Violations that are no mere risk."""
-        return tuple(v for v in self.violations if v.severity is Severity.ERROR)
+        return errors_of(self.violations)
 
 
 def board_network(model: PathLike, target: str) -> BoardNetwork:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import shutil
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from tests.tools import needs_application_board
 
 from npuforge.boards.application import (
     Application,
@@ -23,9 +22,7 @@ from npuforge.errors import ToolError
 SOURCE = Path(__file__).with_name("application.c")
 LINES = SOURCE.read_text("utf-8").splitlines()
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or shutil.which("gcc") is None, reason="needs gcc on Linux"
-)
+pytestmark = needs_application_board
 
 
 def sums(inputs: Sequence[bytes], size: int = 64) -> list[bytes]:

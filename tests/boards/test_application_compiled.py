@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from pathlib import Path
 
-import pytest
+from tests.tools import needs_application_board
 
 from npuforge import api
 from npuforge.aton.execute import run_program
@@ -14,9 +12,7 @@ from npuforge.aton.load import load_compiled
 from npuforge.boards.application import Application
 
 pytestmark = [
-    pytest.mark.skipif(
-        sys.platform != "linux" or shutil.which("gcc") is None, reason="needs gcc on Linux"
-    ),
+    needs_application_board,
 ]
 
 MAIN = """\

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from pathlib import Path
 
 import pytest
+from tests.tools import needs_application_board
 
 from npuforge import api
 from npuforge.api_board import board_network
@@ -17,9 +16,7 @@ from npuforge.exporters import convert
 from npuforge.exporters.convert import Format
 from npuforge.vocab import DriverFault, MachineProfile
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or shutil.which("gcc") is None, reason="needs gcc on Linux"
-)
+pytestmark = needs_application_board
 BOARD = "stm32n6570-dk"
 
 

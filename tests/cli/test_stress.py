@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.tools import needs_gcc
 from typer.testing import CliRunner
 
 from npuforge.cli.main import app
 from npuforge.errors import UsageError
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not on the PATH")
+pytestmark = needs_gcc
 
 
 def test_stress_verb(example: Callable[[str], Path]) -> None:

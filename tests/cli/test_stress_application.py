@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.tools import needs_application_board
 from typer.testing import CliRunner
 
 from npuforge.cli.main import app
 from npuforge.errors import UsageError
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or shutil.which("gcc") is None, reason="needs gcc on Linux"
-)
+pytestmark = needs_application_board
 
 MAIN = """\
 #include "ll_aton_runtime.h"

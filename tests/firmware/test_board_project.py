@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.builders import single, tensor
-from tests.tools import needs_compiler, needs_emulator
+from tests.tools import needs_cmake, needs_compiler, needs_emulator
 
 from npuforge import api
 from npuforge.artefacts.elf import read_elf
@@ -25,7 +25,6 @@ from npuforge.targets import load_target
 from npuforge.vocab import Severity
 
 BOARDS = ["stm32n6570-dk", "nucleo-n657x0-q"]
-needs_cmake = pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not on the PATH")
 
 
 @pytest.fixture(scope="module", params=BOARDS)

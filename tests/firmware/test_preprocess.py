@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 from tests.builders import single, tensor
+from tests.tools import needs_gcc
 
 from npuforge.errors import UsageError
 from npuforge.firmware.preprocess import PictureInput, preprocess_header, preprocess_source
@@ -22,8 +22,6 @@ from npuforge.tasks.images import store
 from npuforge.tasks.preprocess import Geometry, arranged
 from npuforge.tasks.resample import axis_table, load_pixels, plan_frame
 from npuforge.vocab import DType
-
-needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 
 FRAMES = [(640, 480), (96, 96), (97, 61), (31, 200), (20, 12)]
 DECLARATIONS = [

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.tools import needs_clang_tidy, needs_cppcheck
 
 from npuforge import api
 from npuforge.firmware.project import SMALL_SOURCES
@@ -22,10 +22,6 @@ TIDY = (
     "-*,bugprone-*,cert-*,clang-analyzer-*,-bugprone-easily-swappable-parameters,"
     "-bugprone-reserved-identifier,-cert-dcl37-c,-cert-dcl51-cpp,"
     "-clang-analyzer-security.insecureAPI.DeprecatedOrUnsafeBufferHandling"
-)
-
-needs_cppcheck = pytest.mark.skipif(
-    shutil.which("cppcheck") is None, reason="cppcheck is not on the PATH"
 )
 
 
@@ -65,7 +61,7 @@ def test_cppcheck_is_clean(firmware: tuple[Path, list[str]]) -> None:
     assert run.returncode == 0, run.stderr
 
 
-@pytest.mark.skipif(shutil.which("clang-tidy") is None, reason="clang-tidy is not on the PATH")
+@needs_clang_tidy
 def test_clang_tidy_is_clean(firmware: tuple[Path, list[str]]) -> None:
     folder, sources = firmware
     headers = Path("/usr/lib/arm-none-eabi/include")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
 from tests.builders import single, tensor
+from tests.tools import needs_gcc
 
 from npuforge.boards import HostBoard
 from npuforge.boards.virtual_board import VirtualBoard, interval
@@ -19,7 +18,7 @@ from npuforge.numerics import random_inputs
 from npuforge.targets import load_target
 from npuforge.vocab import DriverFault, DType, MachineProfile
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not on the PATH")
+pytestmark = needs_gcc
 
 
 @pytest.fixture(scope="module")

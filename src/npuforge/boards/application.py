@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -144,6 +144,11 @@ class Violation:
         )
 
 
+def errors_of(violations: Iterable[Violation]) -> tuple[Violation, ...]:
+    """Violations that are no mere risk."""
+    return tuple(v for v in violations if v.severity is Severity.ERROR)
+
+
 @dataclass(frozen=True)
 class ApplicationRun:
     """What a run showed.
@@ -161,7 +166,7 @@ class ApplicationRun:
     @property
     def errors(self) -> tuple[Violation, ...]:
         """Violations that are no mere risk."""
-        return tuple(v for v in self.violations if v.severity is Severity.ERROR)
+        return errors_of(self.violations)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from npuforge.report.documents import (
     cost_document,
     graph_document,
     mapping_document,
-    memory_document,
+    planned_memory,
     schedule_document,
     validation_document,
 )
@@ -30,13 +30,7 @@ def deployment_files(
         "graph": graph_document(model.graph),
         "mapping": mapping_document(model.graph, model.mapping, target),
         "schedule": schedule_document(model.schedule),
-        "memory": memory_document(
-            model.schedule,
-            model.plan,
-            model.tiling,
-            target.operating_points[clock],
-            model.ordering,
-        ),
+        "memory": planned_memory(model, target, clock),
         "cost": cost_document(model.cost, validation),
         "validation": validation_document(validation),
     }

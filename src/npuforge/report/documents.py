@@ -411,6 +411,17 @@ def target_document(target: Target) -> Document:
     }
 
 
+def planned_memory(model: PlannedModel, target: Target, clock: str) -> Document:
+    """memory.json of a planned model, with its order and stripes."""
+    return memory_document(
+        model.schedule,
+        model.plan,
+        model.tiling,
+        target.operating_points[clock],
+        model.ordering,
+    )
+
+
 def analysis_document(model: PlannedModel, target: Target, clock: str) -> Document:
     """What `analyze --json` prints: everything known without running anything."""
     graph = model.graph
@@ -433,13 +444,7 @@ def analysis_document(model: PlannedModel, target: Target, clock: str) -> Docume
         "clock": clock,
         "graph": graph_document(graph),
         "mapping": mapping_document(graph, model.mapping, target),
-        "memory": memory_document(
-            model.schedule,
-            model.plan,
-            model.tiling,
-            target.operating_points[clock],
-            model.ordering,
-        ),
+        "memory": planned_memory(model, target, clock),
         "cost": cost_document(model.cost),
     }
 
