@@ -23,6 +23,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 
 from npuforge.boards.application_network import BoardNetwork, tables
+from npuforge.boards.application_stai import stai_header, stai_source
 from npuforge.boards.toolchain import BUILD_SECONDS, run_tool
 from npuforge.errors import ToolError
 from npuforge.messages import render
@@ -232,13 +233,19 @@ class ApplicationBoard:
         self._folder = folder
         self._networks = tuple(networks.values())
         self._program = folder / "board"
+        made = folder / "made"
+        made.mkdir(exist_ok=True)
+        for name, network in networks.items():
+            (made / f"stai_{name}.h").write_text(stai_header(name, network), "utf-8")
         objects = [
             self._compile(application, source, number)
             for number, source in enumerate(application.sources)
         ]
         uncached = self._gather(objects, application.uncached)
         table = folder / "tables.c"
-        table.write_text(tables(networks, uncached, user_buffers=user_buffers), "utf-8")
+        text = [tables(networks, uncached, user_buffers=user_buffers), '#include "stai_board.h"']
+        text += [line for name in networks for line in stai_source(name)]
+        table.write_text("\n".join(text) + "\n", "utf-8")
         ends = [self._edge(at) for at in ("begin", "end")]
         board = sorted(Path(_board_objects().name).glob("*.o"))
         command = [*_BOARD_COMMAND, "-no-pie", str(ends[0]), *map(str, objects), str(ends[1])]
@@ -249,6 +256,7 @@ class ApplicationBoard:
         built = self._folder / f"{number}_{source.stem}.o"
         command = ["gcc", *_APPLICATION_FLAGS, f"-I{_HEADERS}"]
         command += ["-include", str(_HEADERS / "npuforge_prefix.h")]
+        command += [f"-I{self._folder.resolve() / 'made'}"]
         command += [f"-I{path.resolve()}" for path in application.includes]
         command += [f"-D{text}" for text in application.defines]
         _build([*command, "-c", str(source.resolve()), "-o", str(built)], self._folder)
