@@ -13,6 +13,7 @@ from npuforge import api
 from npuforge.api_board import board_network
 from npuforge.boards.application import Application, ApplicationBoard, ApplicationRun
 from npuforge.boards.application_network import BoardNetwork
+from npuforge.errors import ToolError
 
 pytestmark = needs_application_board
 
@@ -153,3 +154,20 @@ def test_the_networks_name_is_read_from_the_calls(
     )
     assert shown.violations == ()
     assert shown.inferences == 2
+
+
+def test_all_that_is_missing_is_named_at_once(network: BoardNetwork, tmp_path: Path) -> None:
+    source = tmp_path / "main.c"
+    for text, code, names in (
+        ('#include "lcd.h"\n#include "camera.h"\nint main(void) { return 0; }\n',
+         "BRD-037", "lcd.h, camera.h"),
+        ("int one(void);\nint two(void);\nint main(void) { return one() + two() + one(); }\n",
+         "BRD-038", "one, two"),
+    ):  # fmt: skip
+        source.write_text(text, "utf-8")
+        work = tmp_path / code
+        work.mkdir()
+        with pytest.raises(ToolError) as caught:
+            ApplicationBoard(Application((source,)), {"network": network}, work)
+        assert caught.value.code == code
+        assert names in str(caught.value)

@@ -373,12 +373,11 @@ void HAL_Delay(uint32_t milliseconds)
 void vb_wait(vb_place place)
 {
     vb_event(place);
-    if (running >= 0) {
+    if (running >= 0 && delay > 0) {
         waits = 0;
-        if (delay > 0)
-            --delay;
+        --delay;
     } else if (++waits > 10000u) {
-        /* nothing is under way that could wake the processor */
+        /* nothing is under way that could wake the processor, or its end is not asked for */
         vb_report(VB_HANG, 0, place, place, 0);
         vb_finish();
     }
@@ -598,6 +597,7 @@ LL_ATON_RT_RetValues_t vb_run_block(NN_Instance_TypeDef *instance, vb_place plac
         tell(number, LL_ATON_RT_Callbacktype_POST_START);
         return LL_ATON_RT_WFE;
     }
+    waits = 0;
     if (delay > 0) {
         --delay;
         return vb_random(3) ? LL_ATON_RT_WFE : LL_ATON_RT_NO_WFE;
