@@ -248,7 +248,7 @@ def test_frames_that_nobody_takes_are_dropped(run: Run) -> None:
 
 def test_what_does_not_compile_is_an_error(tmp_path: Path) -> None:
     bad = tmp_path / "bad.c"
-    bad.write_text("int main(void) { return missing(); }\n", "utf-8")
+    bad.write_text("int main(void) { return missing; }\n", "utf-8")
     with pytest.raises(ToolError, match="BRD-030") as caught:
         ApplicationBoard(Application((bad,)), {"Default": network()}, tmp_path)
     assert "missing" in str(caught.value.detail)
