@@ -70,7 +70,7 @@ def test_a_limit_that_nothing_meets(example: Callable[[str], Path]) -> None:
 
 def test_command_line(example: Callable[[str], Path]) -> None:
     model = str(example("image_classification"))
-    call = ["memory", "fit", model, "--json", "--activations", "30KiB"]
+    call = ["plan", "fit", model, "--json", "--activations", "30KiB"]
     shown = CliRunner().invoke(app, call)
     assert shown.exit_code == 0, shown.output
     document = json.loads(shown.stdout)

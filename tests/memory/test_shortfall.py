@@ -106,7 +106,7 @@ def test_command_line(tmp_path: Path) -> None:
     for board, code in (("nucleo-n657x0-q", "MEM-001"), ("stm32n6570-dk", None)):
         path = tmp_path / f"{board}.toml"
         path.write_text(text.replace("BOARD", board), encoding="utf-8")
-        shown = CliRunner().invoke(app, ["memory", "fit", str(path), "--json"])
+        shown = CliRunner().invoke(app, ["plan", "fit", str(path), "--json"])
         assert shown.exit_code == 1
         document = json.loads(shown.stdout)
         assert (document["error"] or "").partition(":")[0] == (code or "")
@@ -120,10 +120,10 @@ def test_command_line(tmp_path: Path) -> None:
         assert stripes["fits"]
         assert stripes["planned"] <= 132 * 1024
         assert stripes["added_ms"] > 0
-        plain = CliRunner().invoke(app, ["memory", "fit", str(path)])
+        plain = CliRunner().invoke(app, ["plan", "fit", str(path)])
         assert "3072 are missing" in plain.output
         path.write_text(path.read_text("utf-8").replace("tiling = false", ""), encoding="utf-8")
-        shown = CliRunner().invoke(app, ["memory", "fit", str(path), "--json"])
+        shown = CliRunner().invoke(app, ["plan", "fit", str(path), "--json"])
         document = json.loads(shown.stdout)
         assert (document["error"], document["shortfalls"]) == (None, [])
         (net,) = document["networks"]

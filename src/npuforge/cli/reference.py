@@ -47,12 +47,18 @@ def commands_page() -> str:
     import typer
 
     from npuforge.cli.main import app
+    from npuforge.cli.verbs import OTHER_NAMES
 
     root = typer.main.get_command(app)
     lines = ["# Command line", "", (root.help or "").strip(), ""]
+    others = {verb: name for name, verb in OTHER_NAMES.items()}
     commands = root.commands  # type: ignore[attr-defined]
     for name, command in commands.items():
+        if command.hidden:
+            continue
         lines += [f"## npuforge {name}", "", inspect.cleandoc(command.help or ""), ""]
+        if name in others:
+            lines += [f"`npuforge {others[name]}` is the same.", ""]
         lines += ["| argument or option | default | meaning |", "|---|---|---|"]
         for parameter in command.params:
             if parameter.name == "help":

@@ -1,4 +1,4 @@
-"""`npuforge memory`: everything that takes memory, in one account."""
+"""`npuforge plan`: everything that takes memory, in one account."""
 
 from __future__ import annotations
 
