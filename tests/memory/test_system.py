@@ -234,6 +234,25 @@ def test_arenas(example: Callable[[str], Path]) -> None:
         assert b.base >= a.base + a.used
 
 
+def test_kept_inputs(example: Callable[[str], Path]) -> None:
+    """A frame that the display reads while the network runs stays as it is."""
+    model = {"file": str(example("visual_wake_words"))}
+    shared = {}
+    for keep in (False, True):
+        document = {**BASE, "models": [{**model, "keep_inputs": keep}]}
+        (network,) = plan_description(parse_system(document, ROOT / "s.toml")).networks
+        plan, schedule = network.plan, network.schedule
+        home = schedule.tensors[schedule.inputs[0]].buffer
+        end = plan.address(home) + schedule.buffers[home].nbytes
+        shared[keep] = [
+            b.name for b in schedule.activations
+            if b.name != home and plan.address(b.name) < end
+            and plan.address(home) < plan.address(b.name) + b.nbytes
+        ]  # fmt: skip
+    assert shared[False]
+    assert not shared[True]
+
+
 def test_pools_are_named(example: Callable[[str], Path]) -> None:
     target = load_target("stm32n6570-dk")
     made = parse_system({**BASE, "heap": {"bytes": 1, "pool": "cpuRAM9"}}, Path("s"))

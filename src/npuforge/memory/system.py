@@ -66,6 +66,8 @@ class ModelEntry:
         arena: shared with the other networks (one runs at a time), or its own.
         activations: bytes that its activations may take; 0 for what is there.
         tiling: whether steps may be computed in stripes where it does not fit otherwise.
+        keep_inputs: its inputs keep their bytes through an inference, for someone else who reads
+            them meanwhile.
     """
 
     file: Path
@@ -73,6 +75,7 @@ class ModelEntry:
     arena: Arena
     activations: int = 0
     tiling: bool = True
+    keep_inputs: bool = False
 
 
 @dataclass(frozen=True)
@@ -223,7 +226,7 @@ def _model(table: _Table) -> ModelEntry:
         raise table.refuse("file", "missing")
     entry = ModelEntry(
         file, table.text("name", ""), Arena(table.one_of("arena", list(Arena))),
-        table.size("activations", 0), table.flag("tiling", True),
+        table.size("activations", 0), table.flag("tiling", True), table.flag("keep_inputs"),
     )  # fmt: skip
     table.done()
     return entry
