@@ -112,9 +112,11 @@ def diagnose(name: str, graph: Graph, schedule: Schedule, target: Target) -> Dia
         return None
     found = [*_in_place(schedule, inside), *_order(schedule, inside), *_pool(schedule, inside)]
     found += [*_tiling(schedule, inside), *_integers(schedule, inside)]
-    found += _resolution(graph, schedule, target, inside)
+    smaller = _resolution(graph, schedule, target, inside)
+    found += [remedy for _, remedy in smaller]
     if not any(r.fits and r.kind in ("order", "tiling") for r in found):
-        found += _together(graph, schedule, target, inside)
+        alone = max((side for side, _ in smaller), default=0.0)
+        found += _together(graph, schedule, target, inside, alone)
     found += _spill(graph, schedule, target, inside, capacity)
     ranked = sorted(found, key=_rank)
     short = find_shortfall(schedule, capacity)
@@ -282,8 +284,9 @@ def _resized(schedule: Schedule, factors: dict[str, float]) -> Schedule:
 
 def _resolution(
     graph: Graph, schedule: Schedule, target: Target, inside: Target, integers: bool = False
-) -> list[Remedy]:
-    """The largest input that fits; maps with two sides shrink with the square."""
+) -> list[tuple[float, Remedy]]:
+    """The largest input that fits, with its part of a side; maps with two sides shrink with the
+    square."""
     floats = {n for n, b in schedule.buffers.items() if b.dtype is DType.FLOAT32 and b.data is None}
     maps = {
         buffer.name
@@ -302,7 +305,9 @@ def _resolution(
         kind = "integers + resolution" if integers else "resolution"
         remedy = _tried(kind, detail, _resized(schedule, factors), inside)
         if remedy.fits:
-            return [remedy if integers else _timed(remedy, graph, _smaller(graph, side), target)]
+            if not integers:
+                remedy = _timed(remedy, graph, _smaller(graph, side), target)
+            return [(side, remedy)]
     return []
 
 
@@ -330,14 +335,17 @@ def _timed(remedy: Remedy, graph: Graph, other: Graph | None, target: Target) ->
     return replace(remedy, ms=after, before_ms=before, added_ms=after - before)
 
 
-def _together(graph: Graph, schedule: Schedule, target: Target, inside: Target) -> Iterator[Remedy]:
-    """Pairs of remedies, each with their effect together, where stripes alone are not enough."""
+def _together(
+    graph: Graph, schedule: Schedule, target: Target, inside: Target, alone: float
+) -> Iterator[Remedy]:
+    """Pairs of remedies, each with their effect together, where stripes alone are not enough; an
+    input only where it is larger than what is enough alone."""
     ordering = best_order(schedule)
     if ordering.after < ordering.before:
         for made in _tiling(ordering.schedule, inside):
             if made.fits:
                 yield replace(made, kind="order + tiling", detail=f"another order, {made.detail}")
-    for side in SIDES:
+    for side in (side for side in SIDES if side > alone):
         smaller = _smaller(graph, side)
         if smaller is None:
             continue
@@ -348,7 +356,9 @@ def _together(graph: Graph, schedule: Schedule, target: Target, inside: Target) 
             joint = replace(found, kind="resolution + tiling", detail=detail)
             yield _timed(joint, graph, smaller, target)
             break
-    yield from _resolution(graph, schedule, target, inside, integers=True)
+    for side, both in _resolution(graph, schedule, target, inside, integers=True):
+        if side > alone:
+            yield both
 
 
 def _spill(
