@@ -28,9 +28,9 @@ rule of thumb of integration work on these chips; both can be changed in ``[poli
 FORMATS: Mapping[str, Fraction] = {
     "grey8": Fraction(1), "raw8": Fraction(1), "raw10p": Fraction(5, 4), "raw16": Fraction(2),
     "rgb565": Fraction(2), "yuv422": Fraction(2), "yuv420": Fraction(3, 2), "rgb888": Fraction(3),
-    "argb8888": Fraction(4),
+    "argb8888": Fraction(4), "argb4444": Fraction(2), "argb1555": Fraction(2),
 }  # fmt: skip
-"""Bytes a pixel of the camera formats; raw10p packs four pixels into five bytes."""
+"""Bytes a pixel of camera and display formats; raw10p packs four pixels into five bytes."""
 
 _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "kb": 1000, "mb": 1_000_000}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
