@@ -30,6 +30,8 @@ _BY_RULE: Mapping[str, tuple[str, ...]] = {
     "MAP-npu-nearest": ("DepthToSpace",),
     "MAP-npu-transpose-conv": ("Concat", "DepthToSpace"),
     "MAP-npu-dilation": ("SpaceToDepth", "DepthToSpace"),
+    "MAP-npu-channel-pad": ("Transpose", "Transpose"),
+    "MAP-npu-stride": ("SpaceToDepth",),
 }
 """Operators of a report that one match of a rule becomes."""
 _BY_OP = {
