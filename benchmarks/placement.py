@@ -34,6 +34,9 @@ WHY = {
     "deeplab_v3_mnv2_320": "five branches side by side, three of them dilated, in another order; "
     "this network is the only evidence",
     "yolov11n_micro_224_int8.onnx": "an attention block more or less a C helper",
+    "033_palm_detection_full_quant_pc_uf_od.tflite": "some transposes around the pads of channels "
+    "run in hardware; one concat does not",
+    "face_landmark_ptq.tflite": "some transposes around the pads of channels run in hardware",
     "ch_PP-OCRv4_det_160_qdq.onnx": "a hard sigmoid read under two scales went to float on the CPU",
 }
 
