@@ -10,6 +10,7 @@ from npuforge.artefacts.text import line_of
 from npuforge.doctor import names
 from npuforge.doctor.checks_memory import scripts
 from npuforge.doctor.checks_runtime import defines
+from npuforge.doctor.chip import is_other
 from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Rule
 from npuforge.doctor.network_facts import NetworkFacts, networks_of
 from npuforge.doctor.project import Project
@@ -52,7 +53,8 @@ def npu_programs(project: Project) -> tuple[tuple[Program, Step], ...]:
 
     def make() -> tuple[tuple[Program, Step], ...]:
         found = []
-        for program in programs_of(project):
+        # the stai interface runs networks on chips without an NPU too
+        for program in () if is_other(project) else programs_of(project):
             run = next(program.calls(names.RUN), None)
             if run is not None and not VENDOR.search(program.source.artefact.name):
                 found.append((program, run))
@@ -270,7 +272,7 @@ def _isolation(project: Project) -> Iterator[Finding]:
         if region.origin is not None and "x" in region.attributes.lower()
     }
     for program in programs_of(project):
-        yield from _own_ram(program, code)
+        yield from _own_ram(sources, program, code)
 
 
 def _rif(program: Program, function: str, argument: str) -> Step | None:
@@ -285,12 +287,25 @@ _RISAF_OF = {2: 0x3400_0000, 3: 0x3410_0000, 7: 0x3400_0000}
 """RAM behind a filter: RISAF2 and 3 for AXISRAM1 and 2, RISAF7 for FLEXMEM."""
 
 
-def _own_ram(program: Program, code: set[int]) -> Iterator[Finding]:
+def _opens(sources: Sources, step: Step) -> bool:
+    """Whether a filter is given the whole window for everybody, as the vendor's own init does."""
+    body = sources.body(step.source, step.function)
+    return all(
+        re.search(rf"\b{part}\s*=\s*{value}\b", body)
+        for part, value in (
+            ("ReadWhitelist", "RIF_CID_MASK"),
+            ("WriteWhitelist", "RIF_CID_MASK"),
+            ("StartAddress", "0(?:x0+)?[uUlL]*"),
+        )
+    )
+
+
+def _own_ram(sources: Sources, program: Program, code: set[int]) -> Iterator[Finding]:
     """A filter configured over the RAM that the program runs from."""
     for step in program.steps:
         if step.event.kind == "call" and step.name.startswith("HAL_RIF_RISAF_Config"):
             match = re.search(r"\bRISAF(\d{1,3})(?:_S)?\b", step.args[0] if step.args else "")
-            if match and _RISAF_OF.get(int(match[1])) in code:
+            if match and _RISAF_OF.get(int(match[1])) in code and not _opens(sources, step):
                 yield OWN_RAM.at(step.at(), number=match[1])
                 return
 

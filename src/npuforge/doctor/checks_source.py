@@ -407,7 +407,7 @@ def _tick(project: Project, sources: Sources) -> Iterator[Finding]:
             continue
         handler = sources.functions.get("SysTick_Handler", [])
         feeds = sources.text_mentions(
-            re.compile(r"HAL_IncTick|HAL_GetTick\s*\(\s*void\s*\)|uwTick")
+            re.compile(r"HAL_IncTick|HAL_GetTick\s*\(\s*(?:void\s*\)|\)\s*\{)|uwTick")
         )
         if not feeds:
             where = [source.at(f.line, "SysTick_Handler") for source, f in handler[:1]]
