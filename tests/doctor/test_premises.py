@@ -443,3 +443,44 @@ def test_the_same_note_of_several_places_is_one(tmp_path: Path) -> None:
     assert [sorted(place.file for place in item.evidence) for item in found] == [
         ["one/fuses.c", "three/fuses.c", "two/fuses.c"]
     ]
+
+
+STAI = """
+int main(void)
+{
+  SCB_EnableDCache();
+  stai_runtime_init();
+  stai_%(name)s_init(context);
+  stai_%(name)s_get_inputs(context, data_in, &count);
+  int8_t *input = (int8_t *)data_in[0];
+  for (int i = 0; i < 9216; i++) {
+    input[i] = samples[i];
+  }
+  stai_%(name)s_run(context, STAI_MODE_SYNC);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "severity"), [("Default", Severity.ERROR), ("fall", Severity.WARNING)]
+)
+def test_a_network_that_may_be_one_for_the_cpu(
+    tmp_path: Path, name: str, severity: Severity
+) -> None:
+    """Cache order matters for the NPU; only the generated file says that a network is for it."""
+    base = BASE / "network.c"
+    (tmp_path / "network.c").write_text(base.read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "stm32n6xx_it.c").write_text("void SysTick_Handler(void) {}\n", encoding="utf-8")
+    (tmp_path / "main.c").write_text(STAI % {"name": name}, encoding="utf-8")
+    found = {item.id: item.severity for item in diagnose(collect([tmp_path])).findings}
+    assert found["K07-input-not-cleaned"] is severity
+
+
+def test_what_nothing_calls_is_not_done(tmp_path: Path) -> None:
+    """A function that maps the flash is no help when nobody names it; a table of functions does."""
+    unused = ("main.c", "  flash_init();\n", "")
+    assert "K04-flash-unmapped" not in build(tmp_path)
+    assert "K04-flash-unmapped" in build(tmp_path, unused)
+    table = "static void (*const steps[])(void) = {flash_init};\n\nint main(void)\n{\n"
+    found = build(tmp_path, unused, ("main.c", "int main(void)\n{\n", table))
+    assert "K04-flash-unmapped" not in found

@@ -113,7 +113,7 @@ def _power(project: Project) -> Iterator[Finding]:
             continue
         clock = re.compile(
             rf"AXISRAM{number}_MEM_CLK_ENABLE|AXISRAM{number}_CLK_ENABLE|MEMENS?R\b|"
-            rf"LL_MEM_AXISRAM{number}|AXISRAM{number}EN"
+            rf"{_LL_ON}LL_MEM_AXISRAM{number}\b|AXISRAM{number}EN"
         )
         power = re.compile(
             rf"RAMCFG_SRAM{number}|SRAMSD|HAL_RAMCFG_EnableAXISRAM\s*\(\s*(?!&?hramcfg)"
@@ -127,10 +127,14 @@ def _power(project: Project) -> Iterator[Finding]:
             yield BANK_POWER.at(where, run.at(), bank=name)
 
 
-_NPU_ON = re.compile(r"RCC_NPU_CLK_ENABLE|LL_AHB5_GRP1_PERIPH_NPU|NPUEN\b|npu_clk|AHB5ENS?R")
+_LL_ON = r"(?:EnableClock\s*\(|=|#[ \t]*define\b)[^;]{0,400}?"
+"""Where an LL mask switches a clock on; the same names stand in calls for reset and sleep."""
+_NPU_ON = re.compile(
+    rf"RCC_NPU_CLK_ENABLE|{_LL_ON}LL_AHB5_GRP1_PERIPH_NPU\b|NPUEN\b|npu_clk|AHB5ENS?R"
+)
 _CACHE_ON = re.compile(
-    r"CACHEAXI_CLK_ENABLE|LL_AHB5_GRP1_PERIPH_CACHEAXI|CACHEAXIEN|npu_cache_init|AHB5ENS?R|"
-    r"npu_cache_enable|HAL_CACHEAXI_MspInit"
+    rf"CACHEAXI_CLK_ENABLE|{_LL_ON}LL_AHB5_GRP1_PERIPH_CACHEAXI\b|CACHEAXIEN|npu_cache_init|"
+    r"AHB5ENS?R|npu_cache_enable|HAL_CACHEAXI_MspInit"
 )
 _SRAMSD = re.compile(r"SRAMSD")
 
@@ -330,13 +334,13 @@ def _sleep(project: Project) -> Iterator[Finding]:
                 yield SLEEP_OFF.at(step.at(), run.at())
         if _polls(project) or sources.text_mentions(_SLEEP_ALL) or _awake(project, sources):
             continue
-        if not sources.text_mentions(re.compile(r"NPU_CLK_SLEEP_ENABLE")):
+        if not _kept(sources, "NPU"):
             yield SLEEP.at(run.at())
             return
         missing = [
             part
             for part in ("CACHEAXI", *sorted(_ram(networks_of(project))))
-            if not sources.text_mentions(re.compile(rf"RCC_{part}(?:_MEM)?_CLK_SLEEP_ENABLE"))
+            if not _kept(sources, part)
         ]
         if missing:
             where = next(
@@ -361,7 +365,17 @@ def _awake(project: Project, sources: Sources) -> bool:
     return waits and not sources.text_mentions(_IDLE_SLEEPS)
 
 
-_SLEEP_ALL = re.compile(r"LPENS?R\b|LL_\w+_EnableClockLowPower|EnableClockSleep")
+_SLEEP_ALL = re.compile(r"LPENS?R\b|EnableClockLowPower\s*\(\s*(?!LL_)|EnableClockSleep")
+
+
+def _kept(sources: Sources, part: str) -> bool:
+    """Whether the clock of a part is kept on in sleep, by the HAL's macro or an LL mask."""
+    return sources.text_mentions(
+        re.compile(
+            rf"RCC_{part}(?:_MEM)?_CLK_SLEEP_ENABLE|"
+            rf"EnableClockLowPower\s*\([^;]{{0,400}}?_{part}\b"
+        )
+    )
 
 
 def _ram(networks: tuple[NetworkFacts, ...]) -> set[str]:

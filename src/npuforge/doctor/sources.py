@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from npuforge.artefacts.c_source import CSource, Event, Frame, Function, Macro, Variable, read_c
 from npuforge.artefacts.recognise import Kind
@@ -27,7 +28,7 @@ MAX_STEPS = 200_000
 MAX_CALL_DEPTH = 14
 
 VENDOR = re.compile(
-    r"(?:^|/)(?:STM32N6xx_HAL_Driver|CMSIS\w*|ll_aton|Npu|AI_Runtime|stedgeai-lib|Third_?Party|"
+    r"(?:^|/)(?:STM32N6xx_HAL_Driver|CMSIS\w*|ll_aton|Npu(?=/(?:ll_aton|Devices))|AI_Runtime|stedgeai-lib|Third_?Party|"
     r"FreeRTOS[\w-]*|threadx[\w-]*|usbx|netxduo|filex|levelx|USB_Device|STM32_USB\w*|lvgl|Components|Utilities|"
     r"TouchGFX|touchgfx|ISP_Library|STM32_ISP_Library|STM32_ExtMem_Manager|mbedtls|lwip|LwIP|"
     r"uvcl|openblt|tinyusb|zephyr|tensorflow|tflite-micro|edge-impulse-sdk|arm_math|CMSIS-DSP|"
@@ -44,6 +45,7 @@ _WORDS_OF_INTEREST = (
     "otp", "vtor", "ethosu", "pp_params", "postprocess", "xtaskcreate", "tx_thread_create",
     "osthread", "nvic_enableirq", "sramsd", "camerapipeline", "_sbrk", "dwt", "hardfault_handler",
     "app_main", "extmem", "inference", "network", "hal_inctick", "float16", "configlibrary_max",
+    "configmax_syscall",
     "tx_byte_pool", "mpu_", "zeropoint", "zero_point", "dcache", "d-cache",
 )  # fmt: skip
 _PATTERNS_OF_INTEREST = tuple(
@@ -70,6 +72,13 @@ def interesting(text: str) -> bool:
     )
 
 
+_BY_NAME = re.compile(
+    r"(?:HAL|LL|MX|BSP|stai|ll|tx|os|npu|mcu|ARM)_\w+|v[A-Z]\w+|_\w+|SystemInit\w*|"
+    r"\w*(?:Handler|Callback|Cb|Hook|_cb|MspInit|MspDeInit|_isr|ISR|constructor)",
+)
+"""Functions that something outside of the sources calls by their name."""
+_TYPE = re.compile(r"[ \t]*(?:(?!(?:return|else|do|case)\b)[A-Za-z_]\w*[ \t*]+)+")
+"""What stands before the name of a function where it is declared."""
 PRIMITIVE = re.compile(
     r"LL_ATON\w*|LL_Buffer\w*|stai_\w+|SCB_\w*Cache\w*|[mn][cp]u_cache\w*|\w*D[Cc]ache\w*|"
     r"__HAL_RCC_\w+|HAL_RAMCFG\w*|HAL_RIF\w*|BSP_XSPI\w*|HAL_XSPI\w*|EXTMEM\w*|MX\d+\w*Map\w*|"
@@ -288,9 +297,62 @@ class Sources:
 
     def _code(self, item: Artefact) -> str:
         """A file without its comments."""
-        return self.project.once(
-            ("without comments", item.path), lambda: _COMMENT.sub(" ", self.project.text(item))
-        )
+
+        def make() -> str:
+            text = self.project.text(item)
+            dead = self.project.once("dead functions", self._dead).get(item.path)
+            if dead:
+                lines = text.split("\n")
+                for first, last in reversed(dead):
+                    del lines[first - 1 : last]
+                text = "\n".join(lines)
+            return _COMMENT.sub(" ", text)
+
+        return self.project.once(("without comments", item.path), make)
+
+    def _dead(self) -> Mapping[Path, list[tuple[int, int]]]:
+        """Lines of functions that nothing names: what they do, nobody does.
+
+        Only where an entry point is known; what start-up code, libraries and linkers may call by
+        its name counts as used.
+        """
+        if not any(name in self.functions for name in ENTRIES):
+            return {}
+        named: set[str] = set()
+        for _, function, event in self.all_events():
+            words = _words(" ".join((event.name, *event.args)))
+            named.update(word for word in words if word != function.name)
+        for variables in self.variables.values():
+            for _, variable in variables:
+                named.update(_words(variable.initial))
+        for macros in self.macros.values():
+            for _, macro in macros:
+                named.update(_words(macro.body))
+        dead: dict[Path, list[tuple[int, int]]] = {}
+        for source in self.files:
+            for function in source.code.functions:
+                name = function.name
+                if name in named or name in ENTRIES or _BY_NAME.fullmatch(name):
+                    continue
+                if not self._taken(name):
+                    lines = (function.line, function.end)
+                    dead.setdefault(source.artefact.path, []).append(lines)
+        return dead
+
+    def _taken(self, name: str) -> bool:
+        """Whether own code has a name in another place than in front of its parameters."""
+        word = re.compile(rf"\b{re.escape(name)}\b")
+        for item in self.project.of(Kind.C_SOURCE, Kind.C_HEADER):
+            text = self.project.text(item)
+            if name not in text or VENDOR.search(item.name):
+                continue
+            text = _COMMENT.sub(" ", text)
+            for match in word.finditer(text):
+                before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+                declared = _TYPE.fullmatch(before) and text[match.end() :].lstrip()[:1] == "("
+                if not declared:
+                    return True
+        return False
 
     def defines(self, name: str) -> bool:
         """Whether a source defines a macro, or a build file names it."""
