@@ -356,12 +356,35 @@ def _window(steps: tuple[Step, ...], run: Step) -> Iterator[Finding]:
                 return
 
 
+_STACK_ARGUMENT = {
+    "xTaskCreate": 2, "xTaskCreateStatic": 2, "tx_thread_create": 5, "osThreadNew": 2
+}  # fmt: skip
+_WIDTHS = {"UCHAR": 1, "uint8_t": 1, "CHAR": 1, "char": 1, "ULONG": 4, "uint32_t": 4,
+           "StackType_t": 4, "uint64_t": 8}  # fmt: skip
+
+
+def _stack_size(sources: Sources, text: str, *, attributes: bool) -> int | None:
+    """Size argument of a task: a number, ``sizeof`` of an array, or a member of its attributes."""
+    match = re.fullmatch(r"\(*(?:sizeof\s*\(?|&)\s*(\w+)\)*", text.strip())
+    found = sources.variables.get(match[1], []) if match else []
+    if attributes:
+        bodies = [re.search(r"\.stack_size\s*=\s*([^,}]+)", v.initial) for _, v in found]
+        numbers = [constant(body[1], sources.values) for body in bodies if body]
+        return numbers[0] if len(numbers) == 1 else None
+    if len(found) == 1:
+        variable = found[0][1]
+        width = next((w for name, w in _WIDTHS.items() if name in variable.type.split()), None)
+        count = constant(variable.dims[0], sources.values) if len(variable.dims) == 1 else None
+        return None if width is None or count is None else width * count
+    return constant(text, sources.values)
+
+
 def _stacks(sources: Sources, program: Program) -> Iterator[Finding]:
     for step in program.calls(names.TASK_CREATE):
-        place = {"xTaskCreate": 2, "xTaskCreateStatic": 2, "tx_thread_create": 5}.get(step.name)
+        place = _STACK_ARGUMENT.get(step.name)
         if place is None or place >= len(step.args):
             continue
-        size = constant(step.args[place], sources.values)
+        size = _stack_size(sources, step.args[place], attributes=step.name.startswith("os"))
         if size is None:
             continue
         words = 4 if step.name.startswith("x") else 1

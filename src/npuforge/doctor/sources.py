@@ -79,6 +79,7 @@ _BY_NAME = re.compile(
 """Functions that something outside of the sources calls by their name."""
 _TYPE = re.compile(r"[ \t]*(?:(?!(?:return|else|do|case)\b)[A-Za-z_]\w*[ \t*]+)+")
 """What stands before the name of a function where it is declared."""
+_CPP = re.compile(r"\.(?:cpp|cc|hpp|cxx|hh)$", re.IGNORECASE)
 PRIMITIVE = re.compile(
     r"LL_ATON\w*|LL_Buffer\w*|stai_\w+|SCB_\w*Cache\w*|[mn][cp]u_cache\w*|\w*D[Cc]ache\w*|"
     r"__HAL_RCC_\w+|HAL_RAMCFG\w*|HAL_RIF\w*|BSP_XSPI\w*|HAL_XSPI\w*|EXTMEM\w*|MX\d+\w*Map\w*|"
@@ -246,11 +247,21 @@ class Sources:
     def resolve(self, name: str, near: Source) -> tuple[Source, Function] | None:
         """The definition a call means: the file's own, else the nearest in the tree of folders."""
         if name not in self.functions:
-            return None
+            return self._method(name, near)
         key = (name, near.artefact.name)
         if key not in self._resolved:
             self._resolved[key] = self._nearest(name, near)
         return self._resolved[key]
+
+    def _method(self, name: str, near: Source) -> tuple[Source, Function] | None:
+        """A call of a C++ method, or of a function in a namespace, where only one has its name."""
+        tail = re.split(r"\.|->|::", name)[-1]
+        if tail == name or not _CPP.search(near.artefact.name):
+            return None
+        found = [
+            pair for pair in self.functions.get(tail, ()) if _CPP.search(pair[0].artefact.name)
+        ]
+        return found[0] if len(found) == 1 else None
 
     def _nearest(self, name: str, near: Source) -> tuple[Source, Function] | None:
         found = self.functions[name]
