@@ -77,6 +77,7 @@ _BY_NAME = re.compile(
     r"\w*(?:Handler|Callback|Cb|Hook|_cb|MspInit|MspDeInit|_isr|ISR|constructor)",
 )
 """Functions that something outside of the sources calls by their name."""
+_SETS_UP = re.compile(r"_CLK_|EnableClock|RAMCFG|Mapped|RIMC|RISC|RISAF|RIFSC|ENS?R\b|EXTMEM_|XSPI")
 _TYPE = re.compile(r"[ \t]*(?:(?!(?:return|else|do|case)\b)[A-Za-z_]\w*[ \t*]+)+")
 """What stands before the name of a function where it is declared."""
 _CPP = re.compile(r"\.(?:cpp|cc|hpp|cxx|hh)$", re.IGNORECASE)
@@ -300,11 +301,14 @@ class Sources:
         def look() -> bool:
             return any(
                 pattern.search(self._code(item))
-                for item in self.project.of(Kind.C_SOURCE, Kind.C_HEADER)
-                if not VENDOR.search(item.name)
+                for item in self.project.once("own C files", self._own_files)
             )
 
         return self.project.once(("mentions", pattern), look)
+
+    def _own_files(self) -> tuple[Artefact, ...]:
+        files = self.project.of(Kind.C_SOURCE, Kind.C_HEADER)
+        return tuple(item for item in files if not VENDOR.search(item.name))
 
     def _code(self, item: Artefact) -> str:
         """A file without its comments."""
@@ -339,31 +343,28 @@ class Sources:
         for macros in self.macros.values():
             for _, macro in macros:
                 named.update(_words(macro.body))
-        dead: dict[Path, list[tuple[int, int]]] = {}
-        for source in self.files:
-            for function in source.code.functions:
-                name = function.name
-                if name in named or name in ENTRIES or _BY_NAME.fullmatch(name):
-                    continue
-                if not self._taken(name):
-                    lines = (function.line, function.end)
-                    dead.setdefault(source.artefact.path, []).append(lines)
-        return dead
-
-    def _taken(self, name: str) -> bool:
-        """Whether own code has a name in another place than in front of its parameters."""
-        word = re.compile(rf"\b{re.escape(name)}\b")
-        for item in self.project.of(Kind.C_SOURCE, Kind.C_HEADER):
+        # only what sets hardware up is asked for in texts
+        suspects = {
+            function.name: (source, function)
+            for source in self.files
+            for function in source.code.functions
+            if function.name not in named
+            and function.name not in ENTRIES
+            and not _BY_NAME.fullmatch(function.name)
+            and _SETS_UP.search(self.body(source, function))
+        }
+        for item in self.project.once("own C files", self._own_files) if suspects else ():
             text = self.project.text(item)
-            if name not in text or VENDOR.search(item.name):
-                continue
-            text = _COMMENT.sub(" ", text)
-            for match in word.finditer(text):
-                before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
-                declared = _TYPE.fullmatch(before) and text[match.end() :].lstrip()[:1] == "("
-                if not declared:
-                    return True
-        return False
+            here = [name for name in suspects if name in text]
+            if here:
+                text = _COMMENT.sub(" ", text)
+            for name in here:
+                if _taken(name, text):
+                    del suspects[name]
+        dead: dict[Path, list[tuple[int, int]]] = defaultdict(list)
+        for source, function in sorted(suspects.values(), key=lambda pair: pair[1].line):
+            dead[source.artefact.path].append((function.line, function.end))
+        return dead
 
     def defines(self, name: str) -> bool:
         """Whether a source defines a macro, or a build file names it."""
@@ -386,6 +387,17 @@ class Sources:
             for function in source.code.functions:
                 for event in function.events:
                     yield source, function, event
+
+
+def _taken(name: str, text: str) -> bool:
+    """Whether a text has a name in another place than in front of its parameters."""
+    for match in re.finditer(rf"\b{re.escape(name)}\b", text):
+        before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        if not (
+            _TYPE.fullmatch(before) and text[match.end() : match.end() + 8].lstrip()[:1] == "("
+        ):
+            return True
+    return False
 
 
 def _is_header(source: Source) -> bool:
