@@ -484,3 +484,39 @@ def test_what_nothing_calls_is_not_done(tmp_path: Path) -> None:
     table = "static void (*const steps[])(void) = {flash_init};\n\nint main(void)\n{\n"
     found = build(tmp_path, unused, ("main.c", "int main(void)\n{\n", table))
     assert "K04-flash-unmapped" not in found
+
+
+CLOCKS = """
+#include "stm32n6xx_hal.h"
+void SystemClock_Config(void)
+{
+  osc.PLL1.PLLM = 4;
+  osc.PLL1.PLLN = %s;
+  osc.PLL1.PLLP1 = 1;
+  osc.PLL1.PLLP2 = 1;
+  clk.IC1Selection.ClockSelection = %s;
+  clk.IC1Selection.ClockDivider = %s;
+}
+
+int main(void)
+{
+  SystemClock_Config();
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (("75", "RCC_ICCLKSOURCE_PLL1", "2"), False),
+        (("75", "RCC_ICCLKSOURCE_PLL2", "1"), False),
+        (("50", "RCC_ICCLKSOURCE_PLL1", "1"), True),
+    ],
+)
+def test_the_clock_of_the_cpu_is_the_divided_one(
+    tmp_path: Path, values: tuple[str, str, str], expected: bool
+) -> None:
+    """600 MHz is 1200 MHz by two; 800 MHz needs the voltage of overdrive."""
+    (tmp_path / "main.c").write_text(CLOCKS % values, encoding="utf-8")
+    found = {item.id for item in diagnose(collect([tmp_path])).findings}
+    assert ("K27-smps" in found) is expected

@@ -240,15 +240,23 @@ def _smps(project: Project, sources: Sources) -> Iterator[Finding]:
         if event.kind != "assign" or not re.search(r"PLL1\.PLLN$", event.name):
             continue
         numbers: dict[str, int] = {}
+        other_source = False
         for other in function.events:
             if other.kind == "assign":
-                match = re.search(r"PLL1\.PLL(M|N|P1|P2)$", other.name)
+                match = re.search(
+                    r"PLL1\.PLL(M|N|P1|P2)$|(IC1)Selection\.ClockDivider$", other.name
+                )
                 value = constant(other.args[1], sources.values)
                 if match and value:
-                    numbers[match[1]] = value
-        if not {"M", "N"} <= set(numbers):
+                    numbers[match[1] or match[2]] = value
+                selected = other.name.endswith("IC1Selection.ClockSelection")
+                other_source = other_source or (selected and "PLL1" not in other.args[1])
+        if not {"M", "N"} <= set(numbers) or other_source:
             return
-        mhz = 64 / numbers["M"] * numbers["N"] / numbers.get("P1", 1) / numbers.get("P2", 1)
+        # the CPU is clocked by IC1, which divides the PLL
+        mhz = 64 / numbers["M"] * numbers["N"]
+        for divider in ("P1", "P2", "IC1"):
+            mhz /= numbers.get(divider, 1)
         if mhz > 650 and not sources.text_mentions(
             re.compile(r"VOLTAGE_SCALE0|SMPS|SMPS_Init|GPIO_PIN_12|GPIO_PIN_4\b")
         ):
