@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from npuforge.api_st import StCompilation, compile_with_st, st_document
+from npuforge.api_st import StCompilation, compile_with_st, st_document, st_firmware
 from npuforge.boards import (
     HostBoard,
     Toolchain,
@@ -149,6 +149,7 @@ def deploy_model(
     frame: str | None = None,
     backend: str = "cpu",
     st_seconds: float = COMPILE_SECONDS,
+    st_network: PathLike | None = None,
     force: bool = False,
     tick: Tick | None = None,
 ) -> Deployment:
@@ -173,6 +174,8 @@ def deploy_model(
         backend: "cpu"; "st" compiles the network with ST's compiler too, where it is installed, for
             latency and for memory, and leaves folder `st` ready to run where it is not.
         st_seconds: time limit of one run of ST's compiler.
+        st_network: with backend "st", a network that ST's compiler has made already (its C file, or
+            the folder of it): the compiler is not run, and `st/firmware` is the project around it.
         force: replace an existing folder.
         tick: called with the name of each stage as it begins.
 
@@ -184,6 +187,8 @@ def deploy_model(
     say = tick or (lambda _: None)
     if backend not in ("cpu", "st"):
         raise UsageError("DEP-004", value=backend)
+    if st_network is not None and backend != "st":
+        raise UsageError("DEP-006")
     tools = _emulator(emulate)
     folder = Path(output)
     with new_folder(folder, replace=force) as work:
@@ -220,9 +225,11 @@ def deploy_model(
                 copy_images(Path(build), work / "firmware" / "images")
         validation = Validation(tuple(checks), False, inputs.origin, instructions)
         st = None
-        if backend == "st":
+        if st_network is not None:
+            st_firmware(Path(st_network), board, clock, work / "st" / "firmware")
+        elif backend == "st":
             say(text("DEP-st"))
-            st = _compile_with_st(planned, board, work / "st", st_seconds, say)
+            st = _compile_with_st(planned, board, work / "st", clock, st_seconds, say)
             if st.tool is None:
                 notes.append(text("DEP-no-st"))
         say(text("DEP-report"))
@@ -235,13 +242,13 @@ def deploy_model(
 
 
 def _compile_with_st(
-    model: PlannedModel, board: Target, folder: Path, seconds: float, tick: Tick
+    model: PlannedModel, board: Target, folder: Path, clock: str, seconds: float, tick: Tick
 ) -> StCompilation:
     if not board.has_neural_art:
         raise UsageError("DEP-005", target=board.name)
     name = identifier(model.graph.name)
     layout = board_layout([(name, model.schedule)], board, model.graph.name)
-    return compile_with_st(model, layout, name, folder, seconds=seconds, tick=tick)
+    return compile_with_st(model, layout, name, folder, clock=clock, seconds=seconds, tick=tick)
 
 
 def copy_images(build: Path, folder: Path) -> None:

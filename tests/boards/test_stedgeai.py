@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.aton.networks import write_network
 from typer.testing import CliRunner
 
 from npuforge import api
@@ -40,7 +41,8 @@ if {mode!r} == "fail" or ({mode!r} == "half" and profile == "memory"):
 if {mode!r} == "nothing":
     sys.exit(0)
 output, name = pathlib.Path(options["--output"]), options["--name"]
-(output / (name + ".c")).write_text("/* made up */")
+for item in pathlib.Path({made!r}).iterdir():
+    (output / item.name.replace("tiny.c", name + ".c")).write_bytes(item.read_bytes())
 small = profile == "memory"
 (output / (name + "_c_info.json")).write_text(json.dumps({{
     "json_schema_version": "2.0",
@@ -63,7 +65,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
         folder = tmp_path / "bin"
         folder.mkdir()
         tool = folder / "stedgeai"
-        tool.write_text(STAND_IN.format(python=sys.executable, mode=mode))
+        made = tmp_path / "made"
+        write_network(made)
+        if mode == "strange":
+            (made / "tiny.c").write_text("/* made up */")
+        tool.write_text(STAND_IN.format(python=sys.executable, mode=mode, made=str(made)))
         tool.chmod(0o755)
         monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
@@ -113,9 +119,26 @@ def test_both_objectives_are_tried_and_tabulated(
     rows = {row["objective"]: row for row in document["runs"]}
     assert (rows["latency"]["activation_bytes"], rows["memory"]["activation_bytes"]) == (3000, 1000)
     assert rows["latency"]["estimated_npu_clocks"] == 400
+    for objective in ("latency", "memory"):
+        assert rows[objective]["firmware"] == f"{objective}/firmware"
+        project = tmp_path / "out" / "st" / objective / "firmware"
+        assert "0x342e0000u" in (project / "st" / "network.c").read_text()
+        assert f"{objective}: firmware in st/{objective}/firmware" in shown.output
     log = (tmp_path / "out" / "st" / "memory" / "stedgeai.log").read_text()
     assert "memory@" in log
     assert "ST Edge AI Core" in log
+
+
+def test_code_that_cannot_be_read_gets_no_firmware(
+    example: Callable[[str], Path], tmp_path: Path, install: Callable[[str], None]
+) -> None:
+    install("strange")
+    done = deploy(example, tmp_path / "out")
+    assert done.st is not None
+    assert [run.status for run in done.st.runs] == [StStatus.DONE, StStatus.DONE]
+    assert done.st.firmware == {}
+    assert set(done.st.refused) == {"latency", "memory"}
+    assert not (tmp_path / "out" / "st" / "memory" / "firmware").exists()
 
 
 def test_a_known_error_has_a_cause_and_a_remedy(

@@ -171,5 +171,9 @@ def print_st(made: StCompilation) -> None:
                 f"{row['objective']}: {cause['message']}. {cause['cause']} {cause['remedy']}",
                 markup=False,
             )
+        if row["firmware"]:
+            out.print(f"{row['objective']}: firmware in st/{row['firmware']}", markup=False)
+        elif row["no_firmware"]:
+            out.print(f"{row['objective']}: no firmware: {row['no_firmware']}", markup=False)
     for goal, objective in document["best"].items():
         out.print(f"best for {goal}: {objective}", markup=False)

@@ -39,6 +39,11 @@ def command(
         "cpu", help="cpu, or st: ST's compiler too, for latency and for memory, where installed."
     ),
     st_timeout: float = typer.Option(1800, min=1, help="Seconds for one run of ST's compiler."),
+    st_network: Path | None = typer.Option(
+        None,
+        help="With --backend st: network.c that ST's compiler made already, or its folder; "
+        "the project around it is written, the compiler is not run.",
+    ),
     force: bool = typer.Option(False, "--force", help="Replace an existing folder."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
 ) -> None:
@@ -72,6 +77,7 @@ def command(
             frame=frame,
             backend=backend,
             st_seconds=st_timeout,
+            st_network=st_network,
             force=force,
             tick=status,
         )

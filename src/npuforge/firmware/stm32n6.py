@@ -26,6 +26,7 @@ from npuforge.firmware.project import (
     shared_files,
     template_files,
 )
+from npuforge.firmware.zephyr import zephyr_files
 from npuforge.graph import Graph
 from npuforge.lowering import Schedule
 from npuforge.memory.layout import SystemLayout, layout_system
@@ -211,7 +212,7 @@ def board_project(
     title = f"{layout.description.name} on {layout.target.name}"
     machine = load_target(layout.target.emulated_by)
     flash = flash_layout(layout, networks)
-    application = ["app/main.c", "app/application.c", "app/self_test.c", "app/setup.c"]
+    application = ["app/main.c", "app/application.c", "app/self_test.c"]
     files = {
         **machine_files(networks, machine, "emulated", title),
         **shared_files(),
@@ -220,15 +221,18 @@ def board_project(
         **template_files("app", "application"),
         "app/application.c": rendered("application.c.j2", pictures=list(pictures)),
         "flash/manifest.json": manifest(flash),
-        "README.md": _readme(layout, networks, clock, pictures, flash),
     }
     if pictures:
         files["app/preprocess.h"] = preprocess_header(pictures).encode()
         files["app/preprocess.c"] = preprocess_source(pictures).encode()
         application += ["app/picture.c", "app/preprocess.c"]
-    board = Machine("board", layout.target.name, {"app": tuple(application)}, flashed=True)
-    machines = [board, emulated("emulated", machine)]
     loader = LOADERS[layout.target.name]
+    zephyr = zephyr_files(layout, networks, flash, application, title, loader)
+    files |= zephyr
+    files["README.md"] = _readme(layout, networks, clock, pictures, flash, bool(zephyr))
+    sources = (*application, "app/setup.c")
+    board = Machine("board", layout.target.name, {"app": sources}, flashed=True)
+    machines = [board, emulated("emulated", machine)]
     return files | build_files(networks, machines, title, flash, loader)
 
 
@@ -238,6 +242,7 @@ def _readme(
     clock: str,
     pictures: Sequence[PictureInput],
     flash: FlashLayout,
+    zephyr: bool,
 ) -> bytes:
     return rendered(
         "README.board.md.j2",
@@ -249,4 +254,5 @@ def _readme(
         flash=flash,
         loader=LOADERS[layout.target.name],
         psram="hyperRAM" in used_pools(layout),
+        zephyr=zephyr,
     )

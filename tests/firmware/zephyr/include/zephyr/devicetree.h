@@ -1,0 +1,1 @@
+#include "devicetree_generated.h"

@@ -1,0 +1,1 @@
+void barrier_dsync_fence_full(void);
