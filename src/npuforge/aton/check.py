@@ -386,7 +386,7 @@ class _Walk:
                     yield _finding("ATC-014", epoch.number, unit.name, address=hex(low))
             if not self.memory.holds(low, high - 1):
                 continue
-            if self.network.buffers:
+            if self.network.buffers and self.network.described:
                 touched = _touched(pattern, low, high)
                 touched[touched.size - epoch.spare(unit) :] = False
                 yield from self.owned(epoch, unit, touched, low)

@@ -189,6 +189,8 @@ class Compiled:
         outputs: buffers with the results.
         steps: in execution order.
         caches: whether the program states its cache maintenance at all.
+        described: whether `buffers` holds every buffer; compilers leave inner ones out when they
+            are not asked for them.
     """
 
     name: str
@@ -201,6 +203,7 @@ class Compiled:
     outputs: tuple[Buffer, ...]
     steps: tuple[Step, ...] = field(default=())
     caches: bool = True
+    described: bool = True
 
     @cached_property
     def lacking(self) -> tuple[Buffer, ...]:

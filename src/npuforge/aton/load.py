@@ -112,7 +112,8 @@ def _from_code(path: Path, weights: Sequence[Path]) -> Compiled:
     ]
     for name, address in code.users:
         regions.append(Region(name, address, USER_STEP))
-    model = dict(code.options).get("onnx-input", "").strip('"').replace("\\", "/")
+    options = dict(code.options)
+    model = options.get("onnx-input", "").strip('"').replace("\\", "/")
     return Compiled(
         name=path.stem,
         version=code.version,
@@ -123,6 +124,7 @@ def _from_code(path: Path, weights: Sequence[Path]) -> Compiled:
         inputs=tuple(_buffer(item) for item in code.inputs),
         outputs=tuple(_buffer(item) for item in code.outputs),
         steps=steps,
+        described=not options or options.get("all-buffers-info") == "true",
     )
 
 

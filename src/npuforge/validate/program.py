@@ -229,18 +229,23 @@ class _Compared:
     Attributes:
         buffer: it is.
         best: its counterpart.
-        array: that tensor where it is not the reference throughout.
-        names: tensors with the same values.
+        replaced: its counterpart is not the reference throughout.
+        equals: tensors with the same values, each in its own order of axes.
         bounded: whether its own values are what the arithmetic must give.
         whole: it is the tensor itself, not what limits leave of it.
     """
 
     buffer: Buffer
     best: Counterpart
-    array: Array | None
-    names: tuple[str, ...]
+    replaced: bool
+    equals: tuple[Counterpart, ...]
     bounded: bool
     whole: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the tensors."""
+        return tuple(dict.fromkeys(item.name for item in self.equals))
 
 
 class _Session:
@@ -272,6 +277,7 @@ class _Session:
             for buffer, name in zip(network.inputs, graph.inputs, strict=False)
         ]
         self.seen: set[tuple[str, int]] = set()
+        self.last = 0
         self.makers: dict[str, int] = {}
         self.own: dict[str, Array] = {}
         self.kept: list[tuple[_Compared, frozenset[str]]] = []
@@ -285,11 +291,7 @@ class _Session:
                 return  # the step has more operators to run
         epoch = self.epochs.get(number)
         behind = self.behind(number)
-        fresh = [
-            b
-            for b in self.network.written_in(number)
-            if b.size and not b.name.startswith("SCRATCH") and (b.name, b.address) not in self.seen
-        ]
+        fresh, renamed = self.described(number, epoch)
         spans = [(u.pattern.low, u.pattern.high + 1) for u in epoch.writers] if epoch else []
         spans += [(b.address, b.end) for b in fresh]
         self.placed = [entry for entry in self.placed if not _meets(entry[0], spans)]
@@ -314,6 +316,46 @@ class _Session:
             self.place(item, memory, own)
             if own:
                 self.kept.append((item, frozenset(b.name for b in inner)))
+        for buffer in renamed:
+            self.rename(buffer, number, memory)
+
+    def described(self, number: int, epoch: Epoch | None) -> tuple[list[Buffer], list[Buffer]]:
+        """Buffers that an epoch writes, and those that only name again what lies there already.
+
+        Transposes and reshapes that move nothing leave no trace but a description. The compiler
+        gives it an epoch that does not write there, or one that was left out of the program.
+        """
+        numbers = [number]
+        if epoch is not None:
+            gap = range(self.last + 1, number)
+            numbers = [n for n in gap if n not in self.epochs and n not in self.work] + numbers
+        self.last = max(self.last, number)
+        every = [
+            b
+            for n in numbers
+            for b in self.network.written_in(n)
+            if b.size and not b.name.startswith("SCRATCH") and (b.name, b.address) not in self.seen
+        ]
+        if epoch is None:
+            return every, []
+        spans = [(u.pattern.low, u.pattern.high + 1) for u in epoch.writers]
+        written = [b for b in every if _meets(b, spans) and b.epoch == number]
+        return written, [b for b in every if not _meets(b, spans)]
+
+    def rename(self, buffer: Buffer, number: int, memory: Memory) -> None:
+        """Compare another description of what lies in memory, which stays as it is."""
+        spans = [(buffer.address, buffer.end)]
+        known = tuple(n for other, names in self.placed if _meets(other, spans) for n in names)
+        behind = _Behind(numbers=(number,), known=known)
+        behind = behind.joined(b for other, b in self.open if _meets(other, spans))
+        self.seen.add((buffer.name, buffer.address))
+        item = self.compare(buffer, behind, memory, None)
+        if item is not None:
+            for name in item.names:
+                self.makers[name] = buffer.epoch
+            if item.replaced:
+                self.own.update(self.as_tensors(item, item.best.values))
+            self.placed.append((buffer, self.same(item.names)))
 
     def fitting(
         self, twins: Sequence[Buffer], behind: _Behind, memory: Memory, epoch: Epoch | None
@@ -346,24 +388,31 @@ class _Session:
         for name in item.names:
             self.makers[name] = number
         if kept:
-            held, shape = _steps(buffer, memory), self.tensors[item.best.name].shape
+            held = _steps(buffer, memory)
             assert held is not None
-            stored = item.best.tensor_order(held, shape)
-            for name in item.names:
-                like = self.tensors[name]
-                self.own[name] = stored.reshape(like.shape).astype(like.dtype)
+            self.own.update(self.as_tensors(item, held))
         else:
             self.put(item, memory)
         if item.whole:
             self.placed.append((buffer, self.same(item.names)))
 
+    def as_tensors(self, item: _Compared, steps: NDArray[np.float64]) -> dict[str, Array]:
+        """Steps in the order of a buffer as stored values of every tensor that it is."""
+        found: dict[str, Array] = {}
+        for equal in item.equals:
+            stored = equal.tensor_order(steps, self.tensors[equal.name].shape)
+            for name in self.same((equal.name,)):
+                like = self.tensors[name]
+                found[name] = stored.reshape(like.shape).astype(like.dtype)
+        return found
+
     def put(self, item: _Compared, memory: Memory) -> None:
         """The reference in place of a buffer."""
         buffer = item.buffer
-        for name in item.names:
+        for name in self.same(item.names):
             self.own.pop(name, None)
-            if item.array is not None:
-                self.own[name] = item.array.reshape(self.tensors[name].shape)
+        if item.replaced:
+            self.own.update(self.as_tensors(item, item.best.values))
         values = logical(buffer, bytes(buffer.size))
         assert values is not None
         stored = (item.best.steps + _offset(buffer)).astype(values.dtype)
@@ -376,6 +425,11 @@ class _Session:
             if halves <= self.checked:
                 self.kept.remove((item, halves))
                 if id(item.buffer) in alive:
+                    span = [(item.buffer.address, item.buffer.end)]
+                    # names given to its own values are no longer what lies there
+                    self.placed = [
+                        e for e in self.placed if e[0] is item.buffer or not _meets(e[0], span)
+                    ]
                     self.put(item, memory)
 
     def behind(self, number: int) -> _Behind:
@@ -501,7 +555,7 @@ class _Session:
         equal, other = [], set()
         for choice in choices:
             if np.array_equal(choice.item.steps, best.item.steps):
-                equal.append(choice.item.name)
+                equal.append(choice.item)
             else:
                 other.add(choice.item.name)
         comparison = BufferComparison(
@@ -521,9 +575,9 @@ class _Session:
         self.checked.update(behind.names)
         if limits is not None:
             self.open.append((buffer, behind))
-        names = self.same(tuple(dict.fromkeys(equal)))
         bounded = best.interval is not None and not outside
-        return _Compared(buffer, best.item, best.array, names, bounded, limits is None)
+        replaced = best.array is not None
+        return _Compared(buffer, best.item, replaced, tuple(equal), bounded, limits is None)
 
 
 def _offset(buffer: Buffer) -> int:
