@@ -1,9 +1,9 @@
-"""Buffers that only name again what lies in memory: transposes that move nothing."""
+"""Which tensor a buffer is: descriptions of what lies there, tensors that look alike."""
 
 from __future__ import annotations
 
 import numpy as np
-from tests.aton.chain import PLACES, RAM, copied
+from tests.aton.chain import PLACES, RAM, copied, engine, epoch
 from tests.builders import tensor
 
 from npuforge.aton.compiled import Buffer, Compiled, Kind, Region, Step
@@ -64,3 +64,34 @@ def test_a_description_in_an_epoch_that_does_not_run() -> None:
 def test_what_reads_another_place_is_not_what_lies_there() -> None:
     found = compared(4, damage=True)
     assert not found.explained
+
+
+def test_tensors_that_the_arithmetic_excludes_are_not_counted() -> None:
+    """Two tensors alike in form are read in one epoch; each copy can only be one of them."""
+    names = ("x", "u", "x copied", "u copied")
+    places = dict(zip(names, ("x", "v", "y", "z"), strict=True))
+    held = [buffer(n, places[n], 2 * (" " in n), (1, 4, 8)) for n in names]
+    engines = [
+        engine(f"STRENG{k}", RAM + PLACES[places[n]], 32, write=" " in n)
+        for k, n in enumerate(names)
+    ]
+    both = epoch(2, engines, {("STRENG2", 0): "STRENG0", ("STRENG3", 0): "STRENG1"})
+    step = Step(Kind.HARDWARE, 2, "", (both,))
+    network = Compiled(
+        "p", "1.1.0", "", (Region("ram", RAM, 4096),), (), tuple(held), tuple(held[:2]),
+        tuple(held[2:]), (step,), False,
+    )  # fmt: skip
+    turn = TransposeAttrs((0, 2, 1))
+    tensors = [tensor(n, (1, 4, 8), quant=SCALE) for n in names[:2]]
+    tensors += [tensor(f"{n} turned", (1, 8, 4), quant=SCALE) for n in names[:2]]
+    nodes = tuple(
+        Node(n, "transpose", (n,), (f"{n} turned",), turn, Contract.EXACT) for n in names[:2]
+    )
+    model = Graph("two", {t.name: t for t in tensors}, nodes, names[:2], ("x turned", "u turned"))
+    values = np.arange(32, dtype=np.uint8)
+    data = {"x": values.tobytes(), "u": (values + (values == 5)).tobytes()}
+    found = {b.buffer: b for b in compare_with_model(network, model, data).buffers}
+    assert {n: (b.tensor.split()[0], b.candidates) for n, b in found.items()} == {
+        "x copied": ("x", 1),
+        "u copied": ("u", 1),
+    }

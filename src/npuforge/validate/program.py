@@ -11,7 +11,7 @@ claimed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -183,6 +183,47 @@ def _combined(epoch: Epoch | None, buffer: Buffer) -> bool:
     return False
 
 
+def _upstream(epoch: Epoch, unit: Unit, through: Container[str]) -> dict[int, Unit]:
+    """A unit and all that its stream is made from, through units of some kinds, by page."""
+    waiting, seen = [unit], {unit.page: unit}
+    while waiting:
+        unit = waiting.pop()
+        if kind_of(unit.page) not in through:
+            continue
+        for (page, _), route in epoch.routes.items():
+            for source in route.sources if page == unit.page else ():
+                fresh = None if source is None or source in seen else epoch.units.get(source)
+                if fresh is not None:
+                    seen[fresh.page] = fresh
+                    waiting.append(fresh)
+    return seen
+
+
+def _derived(epoch: Epoch | None, buffer: Buffer, whole: Buffer) -> bool:
+    """Whether a buffer is made from the very stream that the epoch stores in another one."""
+    start, wanted = _writer_source(epoch, buffer), _writer_source(epoch, whole)
+    if epoch is None or start is None or wanted is None:
+        return False
+    return wanted.page in _upstream(epoch, start, ("ARITH",))
+
+
+def _returned(epoch: Epoch | None, part: Buffer, whole: Buffer) -> bool:
+    """Whether an epoch reads a part that it wrote itself again, for what it stores elsewhere.
+
+    Partial sums of accumulations go through memory like this.
+    """
+    start = _writer_source(epoch, whole)
+    if epoch is None or start is None:
+        return False
+    units = _upstream(epoch, start, ("ARITH", "CONVACC", "ACTIV", "POOL")).values()
+    return any(
+        kind_of(unit.page) == "STRENG"
+        and unit.pattern.low < part.end
+        and part.address <= unit.pattern.high
+        for unit in units
+    )
+
+
 @dataclass(frozen=True)
 class _Behind:
     """What an epoch computes from, down to tensors that were put in place.
@@ -312,7 +353,9 @@ class _Session:
         kept = any(_combined(epoch, buffer) for buffer in inner)
         self.settle(memory)
         for item in compared:
-            own = kept and item.bounded and item.whole
+            halves = kept or any(_derived(epoch, buffer, item.buffer) for buffer in inner)
+            own = halves and item.bounded and item.whole
+            self.checked.update(b.name for b in inner if _returned(epoch, b, item.buffer))
             self.place(item, memory, own)
             if own:
                 self.kept.append((item, frozenset(b.name for b in inner)))
@@ -485,8 +528,10 @@ class _Session:
                 if self.possible(item.name, buffer)
             )
             found = [c for c in near if buffer.real or float(c.gap.mean()) <= _PLAUSIBLE]
-        found.sort(key=lambda choice: float(choice.gap.mean()))
-        return found
+        beyond = {id(choice): _beyond(buffer, values, choice) for choice in found}
+        found.sort(key=lambda choice: (beyond[id(choice)], float(choice.gap.mean())))
+        # what the arithmetic excludes is not what the buffer holds
+        return [choice for choice in found if not beyond[id(choice)]] or found
 
     def possible(self, name: str, buffer: Buffer) -> bool:
         """Whether a unit before the buffer can make the tensor: a PReLU ends in a sum."""
