@@ -4,8 +4,8 @@
 
 Structural faults must be found by `check`, wrong numbers by the comparison with the model, in the
 epoch that was changed or one that reads from it; a program without fault must have no finding.
-The networks of the measurement data state no cache maintenance, programs of other projects do: those that
-NPUFORGE_PROGRAMS names (see `compiled_networks.py`) get the structural faults.
+The networks of the measurement data state no cache maintenance, programs of other projects do:
+those that NPUFORGE_PROGRAMS names (see `compiled_networks.py`) get the structural faults.
 """
 
 from __future__ import annotations
