@@ -110,8 +110,12 @@ def test_a_hex_image_and_a_named_file(tmp_path: Path) -> None:
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     folder = write_network(tmp_path / "a")
     (folder / "tiny_ecblobs.h").unlink()
+    hollow = load_compiled(folder)
+    assert hollow.absent == ("_ec_blob_tiny_2",)
     with pytest.raises(ModelError, match="_ec_blob_tiny_2"):
-        load_compiled(folder)
+        run_program(hollow, {"x": INPUT.tobytes()})
+    assert [(f.code, f.severity) for f in check_program(hollow)] == [("ATC-024", Severity.WARNING)]
+    assert api.aton_document(folder)["missing"] == {"constants": [], "blobs": ["_ec_blob_tiny_2"]}
     with pytest.raises(ModelError, match="CMP-004"):
         load_compiled(tmp_path)
     with pytest.raises(UsageError):

@@ -191,6 +191,7 @@ class Compiled:
         caches: whether the program states its cache maintenance at all.
         described: whether `buffers` holds every buffer; compilers leave inner ones out when they
             are not asked for them.
+        absent: blobs that the code names and no header beside it holds; their steps have no epochs.
     """
 
     name: str
@@ -204,6 +205,7 @@ class Compiled:
     steps: tuple[Step, ...] = field(default=())
     caches: bool = True
     described: bool = True
+    absent: tuple[str, ...] = ()
 
     @cached_property
     def lacking(self) -> tuple[Buffer, ...]:

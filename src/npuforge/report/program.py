@@ -62,6 +62,11 @@ def network_document(network: Compiled) -> dict[str, Any]:
         "inputs": [_buffer(buffer) for buffer in network.inputs],
         "outputs": [_buffer(buffer) for buffer in network.outputs],
         "buffers": len(network.buffers),
+        "all_buffers": network.described,
+        "missing": {
+            "constants": [buffer.name for buffer in network.lacking],
+            "blobs": list(network.absent),
+        },
         "steps": [_step(step) for step in network.steps],
     }
 
