@@ -138,6 +138,7 @@ def run_summary(
             "explained": comparison.explained,
             "outside_bound": len(comparison.outside),
             "ambiguous": sum(entry.candidates > 1 for entry in entries),
+            "observed_bounds": sum(e.bound is not None and not e.derived for e in entries),
             "values": sum(entry.values for entry in entries),
             "differing": sum(entry.differing for entry in entries),
             "without_counterpart": list(comparison.unmatched),

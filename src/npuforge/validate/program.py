@@ -71,6 +71,8 @@ class BufferComparison:
             its inputs where these have no counterpart.
         candidates: different tensors that can be computed from what the epoch read and that fit the
             buffer; more than one means that the nearest was taken.
+        derived: whether the bound follows from the arithmetic alone, and not from steps that were
+            seen (`Enclosure.derived`); False without a bound.
     """
 
     buffer: str
@@ -84,6 +86,7 @@ class BufferComparison:
     saturated: int
     causes: tuple[str, ...]
     candidates: int
+    derived: bool
 
     @property
     def unexplained(self) -> bool:
@@ -574,6 +577,11 @@ class _Session:
         other = self.enclosure.of(name, fewer)
         return found if other is None else found.hull(other)
 
+    def derived(self, name: str, behind: _Behind) -> bool:
+        """Whether a tensor is known, or its bound follows from the arithmetic."""
+        known = frozenset(behind.known)
+        return name in known or self.enclosure.derived(name, known)
+
     def compare(
         self,
         buffer: Buffer,
@@ -615,6 +623,7 @@ class _Session:
             saturated=0,
             causes=behind.causes,
             candidates=1 + len(other - {best.item.name}),
+            derived=bound is not None and self.derived(best.item.name, behind),
         )
         self.found.append((comparison, behind.numbers))
         self.checked.update(behind.names)
