@@ -75,13 +75,13 @@ def outputs_of(run: Run, samples: Array) -> list[list[Array]]:
 def judged(case: Case, truth: list[list[Array]], found: list[list[Array]]
            ) -> tuple[float | None, float, float]:  # fmt: skip
     """Share of right classes, share of kept largest values, SQNR of the worst output in dB."""
-    kept = right = 0
+    kept, right = 0.0, 0
     tallies = [Tally() for _ in truth[0]]
     for number, (real, made) in enumerate(zip(truth, found, strict=True)):
         for tally, a, b in zip(tallies, real, made, strict=True):
             tally.add(a, b)
         one, other = (np.concatenate([v[i].reshape(-1) for i in case.scores]) for v in (real, made))
-        kept += int(kept_argmax(one, other).sum())
+        kept += float(kept_argmax(one, other).sum())
         right += case.labels is not None and int(other.argmax()) == case.labels[number]
     count = len(truth)
     worst = min(tally.sqnr for tally in tallies)
