@@ -35,10 +35,8 @@ WHY = {
     "this network is the only evidence",
     "yolov11n_micro_224_int8.onnx": "an attention block more or less a C helper",
     "033_palm_detection_full_quant_pc_uf_od.tflite": "some transposes around the pads of channels "
-    "run in hardware; one concat does not",
+    "run in hardware",
     "face_landmark_ptq.tflite": "some transposes around the pads of channels run in hardware",
-    "zoo2__coco_2017_person__ssd_mobilenet_v2_fpnlite_035_192_int8.tflite": "a C helper drives two "
-    "concats",
     "ch_PP-OCRv4_det_160_qdq.onnx": "a hard sigmoid read under two scales went to float on the CPU",
 }
 
