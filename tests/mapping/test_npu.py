@@ -190,6 +190,18 @@ def test_rule_fires_and_does_not(code: str) -> None:
     assert _rule(quiet) != code
 
 
+@pytest.mark.parametrize(
+    ("rows", "last", "axis", "helper"),
+    [((8, 4), 4, 1, True), ((8, 8), 4, 1, False), ((8, 4), 1, 1, False), ((8, 8), 4, 2, False)],
+)
+def test_joined_heads(rows: tuple[int, ...], last: int, axis: int, helper: bool) -> None:
+    """Boxes of several maps [1, n, 4] are joined by a C helper, unless all have as many."""
+    parts = [_t(f"x{i}", 1, count, last) for i, count in enumerate(rows)]
+    out = _t("y", 1, sum(rows), last) if axis == 1 else _t("y", 1, rows[0], 2 * last)
+    graph = _one("concat", parts, out, at.ConcatAttrs(axis))
+    assert (_rule(graph) == "MAP-npu-concat") is helper
+
+
 def test_other_resize_modes_go_to_the_cpu() -> None:
     others = set(at.ResizeMode) - {at.ResizeMode.NEAREST, at.ResizeMode.BILINEAR}
     for mode in others:

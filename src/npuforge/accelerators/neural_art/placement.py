@@ -207,13 +207,20 @@ def _other_resize(graph: Graph, node: Node) -> Params | None:
 
 
 def _concat(graph: Graph, node: Node) -> Params | None:
-    """A channel concat of pieces with different numbers of channels."""
+    """A concat of pieces with different numbers of channels.
+
+    With three axes the second one is the compiler's channel axis: the joined boxes and scores of
+    detection heads (nine concats of five compiled networks; one with a last axis of 1 stayed in
+    hardware).
+    """
     if not isinstance(node.attrs, at.ConcatAttrs):
         return None
-    rank = len(graph.output_tensors(node)[0].shape)
-    if rank != MAX_RANK or node.attrs.axis % rank != rank - 1:
+    shape = graph.output_tensors(node)[0].shape
+    rank = len(shape)
+    axis = node.attrs.axis % rank
+    if (rank, axis) != (MAX_RANK, 3) and not ((rank, axis) == (3, 1) and shape[2] > 1):
         return None
-    channels = [t.shape[-1] for t in graph.input_tensors(node) if t is not None]
+    channels = [t.shape[axis] for t in graph.input_tensors(node) if t is not None]
     if len(set(channels)) == 1:
         return None
     return {"channels": " + ".join(map(str, channels))}
