@@ -520,3 +520,23 @@ def test_the_clock_of_the_cpu_is_the_divided_one(
     (tmp_path / "main.c").write_text(CLOCKS % values, encoding="utf-8")
     found = {item.id for item in diagnose(collect([tmp_path])).findings}
     assert ("K27-smps" in found) is expected
+
+
+def test_a_command_in_a_comment_is_none(tmp_path: Path) -> None:
+    sign = "STM32_SigningTool_CLI -bin app.bin -nk -t ssbl -hv 2.3%s -o signed.bin\n"
+    (tmp_path / "flash.sh").write_text("# " + sign % "" + sign % " -align", encoding="utf-8")
+    (tmp_path / "flash.bat").write_text("REM " + sign % "" + sign % " -align", encoding="utf-8")
+    found = {item.id for item in diagnose(collect([tmp_path])).findings}
+    assert "K15-no-align" not in found
+    (tmp_path / "flash.sh").write_text(sign % "", encoding="utf-8")
+    found = {item.id for item in diagnose(collect([tmp_path])).findings}
+    assert "K15-no-align" in found
+
+
+@pytest.mark.parametrize(("mark", "expected"), [("# ", False), ("", True)])
+def test_an_address_in_a_comment_flashes_nothing(tmp_path: Path, mark: str, expected: bool) -> None:
+    """An image at an address without flash is an error only where a command writes it."""
+    line = f"\t{mark}STM32_Programmer_CLI -c port=SWD -w app_signed.bin 0x07000000\n"
+    old = "\tSTM32_Programmer_CLI -c port=SWD -w app_signed.bin 0x70100000\n"
+    found = build(tmp_path, ("Makefile", old, old + line))
+    assert bool({"K15-slot", "K15-flash-address"} & set(found)) is expected, found
