@@ -31,6 +31,7 @@ from npuforge.vocab import DriverFault, MachineProfile
 
 PathLike = str | os.PathLike[str]
 _DECLARED = re.compile(rb"LL_ATON_DECLARE_NAMED_NN_\w+\s*\(\s*(\w+)")
+_STAI = re.compile(rb"\bstai_(?!runtime_|ext_)(\w{1,64}?)_init\s*\(")
 
 
 @dataclass(frozen=True)
@@ -241,7 +242,9 @@ def _declared(sources: Sequence[Path]) -> str:
     names = set()
     for path in sources:
         try:
-            names |= {match.decode() for match in _DECLARED.findall(path.read_bytes())}
+            content = path.read_bytes()
+            names |= {match.decode() for match in _DECLARED.findall(content)}
+            names |= {match.decode() for match in _STAI.findall(content)}
         except OSError as error:
             raise UsageError("BRD-032", path=path, reason=error.strerror or error) from None
     if len(names) > 1:

@@ -53,7 +53,7 @@ def test_a_folder_with_a_program(tmp_path: Path) -> None:
     readme = (tmp_path / "small/README.md").read_text("utf-8")
     assert f"npuforge stress single_convolution.tflite --target {BOARD}" in readme
     assert "3" in readme.splitlines()[2]
-    assert api.reproduce_violation(tmp_path / "none", BOARD, "hang") is None
+    assert api.reproduce_violation(tmp_path / "none", BOARD, "dma_overlap") is None
     assert not (tmp_path / "none").exists()
 
 

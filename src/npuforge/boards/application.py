@@ -23,6 +23,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 
 from npuforge.boards.application_network import BoardNetwork, tables
+from npuforge.boards.application_stai import stai_header, stai_source
 from npuforge.boards.toolchain import BUILD_SECONDS, run_tool
 from npuforge.errors import ToolError
 from npuforge.messages import render
@@ -194,6 +195,13 @@ def _build(command: list[str], folder: Path) -> None:
         raise ToolError("BRD-030", code=result.returncode, detail=detail[-_DETAIL:])
 
 
+def _missing_headers(command: list[str], folder: Path) -> list[str]:
+    """Headers that a source asks for and no folder has, all at once, where a compiler stops."""
+    listed = run_tool([*command, "-MM", "-MG"], BUILD_SECONDS, folder).stdout
+    names = listed.replace("\\\n", " ").partition(":")[2].split()
+    return [name for name in dict.fromkeys(names) if not (folder / name).exists()]
+
+
 @cache
 def _board_objects() -> tempfile.TemporaryDirectory[str]:
     """The board itself, compiled once in the life of this process."""
@@ -232,26 +240,46 @@ class ApplicationBoard:
         self._folder = folder
         self._networks = tuple(networks.values())
         self._program = folder / "board"
+        made = folder / "made"
+        made.mkdir(exist_ok=True)
+        for name, network in networks.items():
+            (made / f"stai_{name}.h").write_text(stai_header(name, network), "utf-8")
         objects = [
             self._compile(application, source, number)
             for number, source in enumerate(application.sources)
         ]
         uncached = self._gather(objects, application.uncached)
         table = folder / "tables.c"
-        table.write_text(tables(networks, uncached, user_buffers=user_buffers), "utf-8")
+        text = [tables(networks, uncached, user_buffers=user_buffers), '#include "stai_board.h"']
+        text += [line for name in networks for line in stai_source(name)]
+        table.write_text("\n".join(text) + "\n", "utf-8")
         ends = [self._edge(at) for at in ("begin", "end")]
         board = sorted(Path(_board_objects().name).glob("*.o"))
         command = [*_BOARD_COMMAND, "-no-pie", str(ends[0]), *map(str, objects), str(ends[1])]
         command += [*map(str, board), str(table), "-Wl,-z,noexecstack"]
-        _build([*command, "-o", str(self._program), "-lm"], folder)
+        result = run_tool([*command, "-o", str(self._program), "-lm"], BUILD_SECONDS, folder)
+        if result.returncode != 0:
+            said = result.stdout + result.stderr
+            lacking = sorted(set(re.findall(r"undefined reference to `(\w+)'", said)))
+            if lacking:
+                raise ToolError("BRD-038", names=", ".join(lacking))
+            raise ToolError("BRD-030", code=result.returncode, detail=said[-_DETAIL:])
 
     def _compile(self, application: Application, source: Path, number: int) -> Path:
         built = self._folder / f"{number}_{source.stem}.o"
         command = ["gcc", *_APPLICATION_FLAGS, f"-I{_HEADERS}"]
         command += ["-include", str(_HEADERS / "npuforge_prefix.h")]
+        command += [f"-I{self._folder.resolve() / 'made'}"]
         command += [f"-I{path.resolve()}" for path in application.includes]
         command += [f"-D{text}" for text in application.defines]
-        _build([*command, "-c", str(source.resolve()), "-o", str(built)], self._folder)
+        try:
+            _build([*command, "-c", str(source.resolve()), "-o", str(built)], self._folder)
+        except ToolError:
+            missing = _missing_headers([*command, str(source.resolve())], self._folder)
+            if missing:
+                names = ", ".join(missing)
+                raise ToolError("BRD-037", file=source.name, headers=names) from None
+            raise
         return built
 
     def _gather(self, objects: Sequence[Path], uncached: Sequence[str]) -> list[str]:

@@ -105,9 +105,13 @@ _PIECES = (
     ),
     _Piece(
         "            if (answer == LL_ATON_RT_WFE)\n"
-        "                LL_ATON_OSAL_WFE();\n"
-        "        }\n", {},
+        "                LL_ATON_OSAL_WFE();\n",
+        {
+            "hang": "            while (answer == LL_ATON_RT_WFE)\n"
+            "                LL_ATON_OSAL_WFE();\n",
+        },
     ),
+    _Piece("        }\n", {}),
     _Piece(_INVALIDATE, {"missing_invalidate": "", "speculative_refill": ""}),
     _Piece("        for (uint32_t i = 0; i < BYTES; ++i)\n"
            "            sum += output[i];\n"

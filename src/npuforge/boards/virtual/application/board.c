@@ -370,23 +370,22 @@ void HAL_Delay(uint32_t milliseconds)
         vb_event(HERE);
 }
 
-static void wait_for_event(vb_place place)
+void vb_wait(vb_place place)
 {
     vb_event(place);
-    if (running >= 0) {
+    if (running >= 0 && delay > 0) {
         waits = 0;
-        if (delay > 0)
-            --delay;
+        --delay;
     } else if (++waits > 10000u) {
-        /* nothing is under way that could wake the processor */
+        /* nothing is under way that could wake the processor, or its end is not asked for */
         vb_report(VB_HANG, 0, place, place, 0);
         vb_finish();
     }
 }
 
-void __WFE(void) { wait_for_event(HERE); }
-void __WFI(void) { wait_for_event(HERE); }
-void LL_ATON_OSAL_WFE(void) { wait_for_event(HERE); }
+void __WFE(void) { vb_wait(HERE); }
+void __WFI(void) { vb_wait(HERE); }
+void LL_ATON_OSAL_WFE(void) { vb_wait(HERE); }
 
 /* --- networks --------------------------------------------------------------------------------- */
 
@@ -521,7 +520,7 @@ static int start(int number, vb_place place)
     return 0;
 }
 
-static void runtime_init(vb_place place)
+void vb_runtime_init(vb_place place)
 {
     vb_last = place;
     runtime_ready = 1;
@@ -529,7 +528,7 @@ static void runtime_init(vb_place place)
         runtime_callback(LL_ATON_RT_Callbacktype_RT_Init);
 }
 
-void LL_ATON_RT_RuntimeInit(void) { runtime_init(HERE); }
+void LL_ATON_RT_RuntimeInit(void) { vb_runtime_init(HERE); }
 
 void LL_ATON_RT_RuntimeDeInit(void)
 {
@@ -539,13 +538,13 @@ void LL_ATON_RT_RuntimeDeInit(void)
         runtime_callback(LL_ATON_RT_Callbacktype_RT_Deinit);
 }
 
-static void init_network(NN_Instance_TypeDef *instance, vb_place place)
+void vb_init_network(NN_Instance_TypeDef *instance, vb_place place)
 {
     vb_last = place;
     sessions[session_of(instance)].phase = READY;
 }
 
-void LL_ATON_RT_Init_Network(NN_Instance_TypeDef *instance) { init_network(instance, HERE); }
+void LL_ATON_RT_Init_Network(NN_Instance_TypeDef *instance) { vb_init_network(instance, HERE); }
 
 void LL_ATON_RT_DeInit_Network(NN_Instance_TypeDef *instance)
 {
@@ -553,18 +552,20 @@ void LL_ATON_RT_DeInit_Network(NN_Instance_TypeDef *instance)
     sessions[session_of(instance)].phase = ABSENT;
 }
 
-void LL_ATON_RT_Reset_Network(NN_Instance_TypeDef *instance)
+void vb_reset(NN_Instance_TypeDef *instance, vb_place place)
 {
     const int number = session_of(instance);
-    vb_last = HERE;
+    vb_last = place;
     if (sessions[number].phase == RUNNING) {
-        vb_report(VB_RESET_IN_FLIGHT, 0, HERE, run_at, 0);
+        vb_report(VB_RESET_IN_FLIGHT, 0, place, run_at, 0);
         vb_let_go();
         running = -1;
     }
     if (sessions[number].phase != ABSENT)
         sessions[number].phase = READY;
 }
+
+void LL_ATON_RT_Reset_Network(NN_Instance_TypeDef *instance) { vb_reset(instance, HERE); }
 
 /* One block stands for the whole network. */
 static void tell(int number, LL_ATON_RT_Callbacktype_t type)
@@ -574,7 +575,7 @@ static void tell(int number, LL_ATON_RT_Callbacktype_t type)
         sessions[number].callback(type, sessions[number].instance, &block);
 }
 
-static LL_ATON_RT_RetValues_t run_block(NN_Instance_TypeDef *instance, vb_place place)
+LL_ATON_RT_RetValues_t vb_run_block(NN_Instance_TypeDef *instance, vb_place place)
 {
     const int number = session_of(instance);
     vb_event(place);
@@ -596,6 +597,7 @@ static LL_ATON_RT_RetValues_t run_block(NN_Instance_TypeDef *instance, vb_place 
         tell(number, LL_ATON_RT_Callbacktype_POST_START);
         return LL_ATON_RT_WFE;
     }
+    waits = 0;
     if (delay > 0) {
         --delay;
         return vb_random(3) ? LL_ATON_RT_WFE : LL_ATON_RT_NO_WFE;
@@ -610,19 +612,19 @@ static LL_ATON_RT_RetValues_t run_block(NN_Instance_TypeDef *instance, vb_place 
 
 LL_ATON_RT_RetValues_t LL_ATON_RT_RunEpochBlock(NN_Instance_TypeDef *instance)
 {
-    return run_block(instance, HERE);
+    return vb_run_block(instance, HERE);
 }
 
 void LL_ATON_RT_Main(NN_Instance_TypeDef *instance)
 {
     const vb_place place = HERE;
     LL_ATON_RT_RetValues_t answer;
-    runtime_init(place);
-    init_network(instance, place);
+    vb_runtime_init(place);
+    vb_init_network(instance, place);
     do {
-        answer = run_block(instance, place);
+        answer = vb_run_block(instance, place);
         if (answer == LL_ATON_RT_WFE)
-            wait_for_event(place);
+            vb_wait(place);
     } while (answer != LL_ATON_RT_DONE);
     sessions[session_of(instance)].phase = ABSENT;
 }

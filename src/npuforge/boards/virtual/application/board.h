@@ -62,6 +62,13 @@ void vb_camera_used(uintptr_t address, uint32_t bytes, int by_npu, vb_place plac
 LL_ATON_User_IO_Result_t vb_bind(npuforge_network *n, int output, uint32_t index, void *buffer,
                                  uint32_t bytes, vb_place place);
 
+/* The life cycle, for the interfaces above it. */
+void vb_runtime_init(vb_place place);
+void vb_init_network(NN_Instance_TypeDef *instance, vb_place place);
+void vb_reset(NN_Instance_TypeDef *instance, vb_place place);
+LL_ATON_RT_RetValues_t vb_run_block(NN_Instance_TypeDef *instance, vb_place place);
+void vb_wait(vb_place place);
+
 /* Numbers of a network: computed by the process that started the board. */
 void vb_compute(const npuforge_network *network, uint8_t *const *inputs, uint8_t **outputs);
 _Noreturn void vb_finish(void);

@@ -1,0 +1,2 @@
+/* See stai.h. */
+#include "stai.h"
