@@ -30,10 +30,13 @@ TOLERANCE = 2
 KIND = {PlacementKind.HARDWARE: "hardware", PlacementKind.HYBRID: "hybrid"}
 WHY = {
     "yolox_nano_480": "the branches of one of three equal heads run in another order than those of "
-    "the other two: no rule on the graph's structure gives all three",
+    "the other two: no rule on the graph's structure gives all three, nor those of YOLOv8n",
     "deeplab_v3_mnv2_320": "five branches side by side, three of them dilated, in another order; "
     "this network is the only evidence",
     "yolov11n_micro_224_int8.onnx": "an attention block more or less a C helper",
+    "033_palm_detection_full_quant_pc_uf_od.tflite": "some transposes around the pads of channels "
+    "run in hardware",
+    "face_landmark_ptq.tflite": "some transposes around the pads of channels run in hardware",
     "ch_PP-OCRv4_det_160_qdq.onnx": "a hard sigmoid read under two scales went to float on the CPU",
 }
 

@@ -1,9 +1,11 @@
 """Faults injected into compiled programs, and what finds and names each.
 
-    python benchmarks/program_faults.py
+    python benchmarks/program_faults.py --json benchmarks/results/program_faults.json
 
 Structural faults must be found by `check`, wrong numbers by the comparison with the model, in the
 epoch that was changed or one that reads from it; a program without fault must have no finding.
+The networks of the measurement data state no cache maintenance, programs of other projects do:
+those that NPUFORGE_PROGRAMS names (see `compiled_networks.py`) get the structural faults.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from common import ROOT, arguments, report, required_shared_folder
+from compiled_networks import programs
 
 sys.path.insert(0, str(ROOT))
 
@@ -56,15 +59,13 @@ def compared(network: Compiled, model: Path, fault: Fault) -> tuple[str, str]:
 def main() -> int:
     """A row for each fault and network."""
     options = arguments(__doc__ or "")
-    shared = required_shared_folder()
+    own = required_shared_folder() / "aton"
     rows = []
-    for path in sorted((shared / "aton").glob("*/network.json")):
-        network = load_compiled(path.parent)
-        model = shared / "models" / network.model
-        rows.append(
-            (path.parent.name, "none", "", " ".join(f.code for f in check_program(network)))
-        )
-        for name, fault in (*CHECKED.items(), *COMPARED.items()):
+    for title, code, model in programs():
+        network = load_compiled(code)
+        rows.append((title, "none", "", " ".join(f.code for f in check_program(network))))
+        wrong = COMPARED if code.parent == own else {}
+        for name, fault in (*CHECKED.items(), *wrong.items()):
             try:
                 if name in CHECKED:
                     epoch, found = checked(network, fault)
@@ -72,7 +73,7 @@ def main() -> int:
                     epoch, found = compared(network, model, fault)
             except NoPlaceError:
                 epoch, found = "-", "no place for it"
-            rows.append((path.parent.name, name, epoch, found))
+            rows.append((title, name, epoch, found))
             print(*rows[-1], sep=" | ", file=sys.stderr)
     report("Injected faults", ("network", "fault", "epoch", "found"), rows, options.json)
     missed = [row for row in rows if (row[1] == "none") == bool(row[3])]

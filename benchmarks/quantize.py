@@ -23,18 +23,32 @@ import numpy as np
 from common import arguments, report
 from quantize_data import Case, cases, save
 
+from npuforge.errors import NpuforgeError, UnsupportedError
 from npuforge.exporters import Format, convert
 from npuforge.graph import Array
 from npuforge.importers import load_model
 from npuforge.numerics import Executor
 from npuforge.passes.framework import real_numbers
 from npuforge.passes.measure import kept_argmax
-from npuforge.quantize import RangeMethod, Scheme, ToolName, quantize, quantize_by
+from npuforge.quantize import (
+    EndType,
+    RangeMethod,
+    Scheme,
+    ToolName,
+    quantize,
+    quantize_by,
+    quantize_graph,
+)
 from npuforge.quantize.measure import Tally
 from npuforge.tasks import Dataset, open_dataset
+from npuforge.tasks.boxes import Box
+from npuforge.tasks.detections import yolo_boxes
+from npuforge.validate.detection_metrics import average_precision
 
 Run = Callable[[Array], list[Array]]
 OWN = "npuforge quantize"
+SURE = 0.25
+"""Score from which on an object of the float detector counts as a true one."""
 COLUMNS = ("network", "samples", "by", "right", "agreement", "SQNR dB", "seconds")
 
 
@@ -75,17 +89,37 @@ def outputs_of(run: Run, samples: Array) -> list[list[Array]]:
 def judged(case: Case, truth: list[list[Array]], found: list[list[Array]]
            ) -> tuple[float | None, float, float]:  # fmt: skip
     """Share of right classes, share of kept largest values, SQNR of the worst output in dB."""
-    kept = right = 0
+    kept, right = 0.0, 0
     tallies = [Tally() for _ in truth[0]]
     for number, (real, made) in enumerate(zip(truth, found, strict=True)):
         for tally, a, b in zip(tallies, real, made, strict=True):
             tally.add(a, b)
         one, other = (np.concatenate([v[i].reshape(-1) for i in case.scores]) for v in (real, made))
-        kept += int(kept_argmax(one, other).sum())
+        kept += float(kept_argmax(one, other).sum())
         right += case.labels is not None and int(other.argmax()) == case.labels[number]
     count = len(truth)
+    if case.boxes:
+        kept = count * objects_kept(case, truth, found)
     worst = min(tally.sqnr for tally in tallies)
     return (None if case.labels is None else right / count), kept / count, worst
+
+
+def objects_kept(case: Case, truth: list[list[Array]], found: list[list[Array]]) -> float:
+    """COCO's average precision of what is found, the float detector's objects being the truth."""
+    side = case.graph.tensors[case.graph.inputs[0]].shape[1]
+
+    def objects(outputs: list[list[Array]], least: float) -> list[Box]:
+        made = []
+        for image, values in enumerate(outputs):
+            for box, score, kind in zip(*yolo_boxes(values[0], side, side), strict=True):
+                if score >= least:
+                    x, y, w, h = (float(v) * side for v in box)
+                    made.append(Box(image, int(kind), (x, y, w, h), float(score)))
+        return made
+
+    true = objects(truth, SURE)
+    assert len(true) >= 20, "too few objects to judge by"
+    return average_precision(objects(found, 0.0), true)["AP"]
 
 
 def contenders(case: Case, data: Dataset) -> list[tuple[str, Callable[[], tuple[bytes, Format]]]]:
@@ -93,7 +127,12 @@ def contenders(case: Case, data: Dataset) -> list[tuple[str, Callable[[], tuple[
 
     def own() -> tuple[bytes, Format]:
         made = quantize(case.graph, data, Scheme(), measured_on=0)
-        return convert(made.made.graph, Format.TFLITE).content, Format.TFLITE
+        try:
+            return convert(made.made.graph, Format.TFLITE).content, Format.TFLITE
+        except UnsupportedError:  # an operator that TFLite does not have
+            ends = Scheme(inputs=EndType.FLOAT, outputs=EndType.FLOAT)
+            graph = quantize_graph(made.prepared, made.ranges, ends, made.tuning).graph
+            return convert(graph, Format.ONNX).content, Format.ONNX
 
     def other(tool: ToolName, method: RangeMethod) -> tuple[bytes, Format]:
         made = quantize_by(tool, case.graph, data, Scheme(method=method))
@@ -122,7 +161,11 @@ def rows_of(case: Case) -> list[Sequence[object]]:
         rows.append((case.name, count, "float", shown(right), "", "", ""))
         for label, make in contenders(case, data):
             begin = time.perf_counter()
-            content, kind = make()
+            try:
+                content, kind = make()
+            except NpuforgeError as error:
+                print(case.name, label, error, flush=True)
+                continue
             seconds = time.perf_counter() - begin
             run = tflite_run(content, folder) if kind is Format.TFLITE else onnx_run(content)
             right, agreement, sqnr = judged(case, truth, outputs_of(run, case.evaluation))

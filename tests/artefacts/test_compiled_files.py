@@ -179,6 +179,19 @@ def test_a_report() -> None:
     assert (found.activations, found.weights) == (100, 50)
 
 
+@pytest.mark.parametrize("address", ["", "NULL", "g_network_weights_array"])
+def test_pools_that_something_else_places(address: str) -> None:
+    """Inputs left to the application, and the pools of networks of a CPU."""
+    document = info()
+    document["memory_pools"][0]["address"] = address
+    found = read_c_info(json.dumps(document).encode())
+    assert found.pools[0].address is None
+    assert found.address_of(found.buffers[0]) is None
+    document["memory_pools"][0]["address"] = "0x3g"
+    with pytest.raises(ModelError):
+        read_c_info(json.dumps(document).encode())
+
+
 @settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_damaged_reports_are_refused_or_read(data: st.DataObject) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tests.aton import chain as c
 
 from npuforge.artefacts.ihex import Segment
-from npuforge.aton.compiled import Buffer, Compiled
+from npuforge.aton.compiled import Buffer, CacheStep, Compiled
 from npuforge.aton.program import Epoch, Route, Unit
 from npuforge.aton.registers import UNITS, kind_of
 
@@ -239,6 +239,30 @@ def swapped_epochs(network: Compiled) -> tuple[Compiled, int]:
     raise NoPlaceError
 
 
+def careless(*, clean: bool) -> Fault:
+    """No clean, or no invalidation, of the CPU's cache anywhere in the program."""
+
+    def fault(network: Compiled) -> tuple[Compiled, int]:
+        def kept(item: CacheStep) -> bool:
+            return not (item.clean if clean else item.invalidate)
+
+        every = [(s.number, item) for s in network.steps for item in (*s.before, *s.after)]
+        epochs = [number for number, item in every if not kept(item)]
+        if not epochs:
+            raise NoPlaceError
+        steps = tuple(
+            replace(
+                step,
+                before=tuple(filter(kept, step.before)),
+                after=tuple(filter(kept, step.after)),
+            )
+            for step in network.steps
+        )
+        return replace(network, steps=steps), epochs[0]
+
+    return fault
+
+
 def spoilt_weight(network: Compiled) -> tuple[Compiled, int]:
     """The highest bit of one byte of the first kernel is another."""
     epoch, unit = min(kernels(network), key=lambda item: item[0].number)
@@ -325,6 +349,8 @@ CHECKED: dict[str, Fault] = {
     "two writers on the same bytes": twin_writer,
     "epochs swapped": swapped_epochs,
     "unknown operation": field(arith, CTRL__OP=1),
+    "missing clean": careless(clean=True),
+    "missing invalidate": careless(clean=False),
 }
 """What `check` must name."""
 

@@ -38,6 +38,7 @@ label 2
 HEAD = """/* generated
  * GIT_DESCRIPTION "atonn-v1.1.0-7-gabc"
  *
+ * --all-buffers-info = true
  * --onnx-input = "somewhere/tiny_OE_3_2_0.onnx"
  */
 #include "tiny_ecblobs.h"

@@ -100,6 +100,8 @@ def test_a_hex_image_and_a_named_file(tmp_path: Path) -> None:
     (tmp_path / "tiny_atonbuf.xSPI2.raw").unlink()
     (tmp_path / "tiny_data.hex").write_bytes(write_ihex((Segment(FLASH, constants()),)))
     assert load_compiled(tmp_path).images == (Segment(FLASH, constants()),)
+    (tmp_path / "tiny_data.hex").write_bytes(b"")
+    assert load_compiled(tmp_path).images == ()
     other = tmp_path / "elsewhere.hex"
     other.write_bytes(write_ihex((Segment(FLASH, constants()[::-1]),)))
     assert load_compiled(tmp_path / "tiny.c", [other]).images[0].data == constants()[::-1]
@@ -108,8 +110,12 @@ def test_a_hex_image_and_a_named_file(tmp_path: Path) -> None:
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     folder = write_network(tmp_path / "a")
     (folder / "tiny_ecblobs.h").unlink()
+    hollow = load_compiled(folder)
+    assert hollow.absent == ("_ec_blob_tiny_2",)
     with pytest.raises(ModelError, match="_ec_blob_tiny_2"):
-        load_compiled(folder)
+        run_program(hollow, {"x": INPUT.tobytes()})
+    assert [(f.code, f.severity) for f in check_program(hollow)] == [("ATC-024", Severity.WARNING)]
+    assert api.aton_document(folder)["missing"] == {"constants": [], "blobs": ["_ec_blob_tiny_2"]}
     with pytest.raises(ModelError, match="CMP-004"):
         load_compiled(tmp_path)
     with pytest.raises(UsageError):
@@ -264,6 +270,23 @@ def test_constants_without_an_image_are_named(tmp_path: Path) -> None:
     (found,) = [f for f in check_program(hollow) if f.code == "ATC-020"]
     assert found.severity is Severity.WARNING
     assert not [f for f in check_program(network) if f.code == "ATC-020"]
+
+
+def test_a_program_that_names_few_of_its_buffers_is_not_blamed(tmp_path: Path) -> None:
+    """Compilers describe inner buffers only on request: what is not described is not wrong."""
+    path = write_network(tmp_path) / "tiny.c"
+    text = path.read_text()
+    assert load_compiled(path).described
+    path.write_text(text.replace(" * --all-buffers-info = true\n", ""))
+    network = load_compiled(path)
+    assert not network.described
+    # the one description of the written epoch lies elsewhere
+    moved = tuple(
+        replace(b, address=b.address + 64) if b.epoch == 2 else b for b in network.buffers
+    )
+    assert not check_program(replace(network, buffers=moved))
+    blamed = check_program(replace(network, buffers=moved, described=True))
+    assert "ATC-015" in {f.code for f in blamed}
 
 
 def test_the_second_inference_finds_what_the_first_left_in_the_cache(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.aton.chain import chain
 from tests.aton.faults import CHECKED, COMPARED, NoPlaceError
 
 from npuforge.aton.check import check_program
@@ -33,6 +34,16 @@ def test_structural_faults_are_named(network: Compiled, name: str) -> None:
     assert found
     assert min(item.epoch for item in found) >= epoch
     assert all(item.message and item.hint for item in found)
+
+
+@pytest.mark.parametrize(("name", "code"), [("clean", "ATC-018"), ("invalidate", "ATC-019")])
+def test_missing_cache_maintenance_is_named(name: str, code: str) -> None:
+    """The program of the tests states its maintenance; the shared ones do not."""
+    assert not check_program(chain())
+    wrong, epoch = CHECKED[f"missing {name}"](chain())
+    found = check_program(wrong)
+    assert {item.code for item in found} == {code}
+    assert min(item.epoch for item in found) >= epoch
 
 
 @pytest.mark.shared

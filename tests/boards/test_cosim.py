@@ -119,11 +119,25 @@ def every_operator() -> Bench:
         )  # fmt: skip
     for curve in (
         "HARDSIGMOID", "HARDSWISH", "SIGMOID", "TANH", "RELU", "LEAKYRELU", "EXP", "SQRT", "ABS",
+        "RECIPROCAL", "NEG", "LOG", "SIN", "COS", "SIGN", "ROUND", "FLOOR", "CEIL", "SWISH",
     ):  # fmt: skip
         bench.operator(
             "HardSigmoid", (picture, "f"), (picture, "f"),
             type=f"LL_SW_{curve}", alpha=0.2, beta=0.5,
         )  # fmt: skip
+    operand_s, operand_zp = bench.scale(0.031, 7)
+    for pair in ("ADD", "SUB", "MUL", "DIV", "MIN", "MAX"):
+        for function, kind, held, other in (
+            ("ll_sw_forward_arith", "f", {}, (1, 5, 1, 3)),
+            ("ll_sw_forward_eltwise_integer", "i", quantised, picture),
+            ("ll_sw_forward_arith", "u", quantised, (1, 1, 1, 1)),
+        ):
+            second = bench.buffer(other, kind, 0)[1]
+            scales = {"operand_s": operand_s, "operand_zp": operand_zp} if held else {}
+            bench.operator(
+                "Arith", (picture, kind), (picture, kind), {**held, "operand": second, **scales},
+                type=f"LL_SW_ARITH{pair}", function=function,
+            )  # fmt: skip
     for groups in (1, 2):
         kernels = rng.integers(-128, 128, (4, 3, 2, 6 // groups)).astype(np.int8)
         shape = kernels.shape
@@ -178,6 +192,21 @@ def test_every_cpu_operator_equals_the_simulator(tmp_path: Path) -> None:
                 np.testing.assert_allclose(ours, theirs, rtol=1.3e-7, err_msg=step.name)
             else:
                 assert got[buffer.name] == want[buffer.name], step.name
+
+
+def test_elements_of_16_bit_are_refused_by_name() -> None:
+    bench = Bench()
+    s, z = bench.scale(0.5, 0)
+    second = bench.buffer((1, 2, 2, 3), "i", 0)[1]
+    wide = replace(second, strides=(24, 12, 6, 2))
+    scales = {"is": s, "izp": z, "os": s, "ozp": z, "operand_s": s, "operand": wide}
+    shape = ((1, 2, 2, 3), "i")
+    bench.operator(
+        "Arith", shape, shape, scales, type="LL_SW_ARITHADD", function="ll_sw_forward_arith"
+    )
+    network = bench.network()
+    with pytest.raises(ModelError, match="16 bit"):
+        program_code(network, address_map(network))
 
 
 @needs_emulator

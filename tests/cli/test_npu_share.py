@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.passes.patterns import Net
 from typer.testing import CliRunner
 
 from npuforge.cli.main import app
 from npuforge.errors import UsageError
+from npuforge.exporters import export_tflite
+from npuforge.graph import attrs as at
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MODEL = str(next(iter(sorted(EXAMPLES.rglob("*.tflite")))))
@@ -53,3 +56,22 @@ def test_a_name_that_fits_nothing_is_bad_usage() -> None:
 def test_a_board_without_npu_never_satisfies_only_npu() -> None:
     assert _run("--target", "mps3-an547")[0] == 0
     assert _run("--target", "mps3-an547", "--only-npu")[0] == 1
+
+
+def test_each_rule_is_explained_once(tmp_path: Path) -> None:
+    """Two nodes of one rule: two rows, one block with both reasons and one remedy."""
+    net = Net()
+    x = net.input(1, 4, 4, 8)
+    for more in (4, 12):
+        attrs = at.PadAttrs((0, 0, 0, 0), (0, 0, 0, more), value=-3.0)
+        x = net.move("pad", x, attrs)
+    model = tmp_path / "pads.tflite"
+    model.write_bytes(export_tflite(net.graph(x)))
+    result = CliRunner().invoke(app, ["analyze", str(model)])
+    assert result.exit_code == 0
+    printed = " ".join(result.stdout.split())
+    assert printed.count("hybrid 0 ") == 2
+    assert printed.count("MAP-npu-channel-pad: nodes 2") == 1
+    assert "pad by 4 channels" in printed
+    assert "pad by 12 channels" in printed
+    assert printed.count("channel-pad-to-conv") == 1

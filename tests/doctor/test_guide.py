@@ -87,6 +87,48 @@ def test_answers_move_causes(symptom: str, answers: dict[str, bool], first: str)
     assert advise(symptom, (), answers).causes[0].id == first
 
 
+@pytest.mark.parametrize(
+    ("symptom", "likely"),
+    [
+        ("init", {"clock", "power", "version"}),
+        ("hang", {"power", "sleep"}),
+        ("zeros", {"clock", "isolation"}),
+        ("garbage", {"preprocessing", "quantisation"}),
+        ("slow", {"fallback", "clock_low", "memory_slow", "overmaintenance"}),
+        ("jitter", {"alignment", "race"}),
+        ("sporadic", {"overlap", "race", "supply"}),
+        ("no_fit", {"peak"}),
+        ("no_region", {"reach", "padding"}),
+        ("accuracy", {"calibration", "sensitive"}),
+        ("power", {"dvfs"}),
+        ("second_wrong", {"cache"}),
+        ("drift", {"alignment", "lifetime"}),
+        ("same_code", {"conversion"}),
+    ],
+)
+def test_what_practitioners_name_is_shown_without_any_answer(
+    symptom: str, likely: set[str]
+) -> None:
+    shown = [cause.id for cause in advise(symptom, (), {}).causes]
+    assert likely <= set(shown), shown
+
+
+@pytest.mark.parametrize(
+    ("symptom", "answers", "first"),
+    [
+        ("hang", {"malloc": True}, "alignment"),
+        ("hang", {"dcache_off": True}, "cache"),
+        ("fault", {"malloc": True}, "alignment"),
+        ("zeros", {"npu_clocked": False}, "clock"),
+        ("no_fit", {"static_pools": True}, "peak"),
+    ],
+)
+def test_an_answer_brings_up_what_was_not_likely(
+    symptom: str, answers: dict[str, bool], first: str
+) -> None:
+    assert advise(symptom, (), answers).causes[0].id == first
+
+
 def test_usage() -> None:
     with pytest.raises(UsageError, match="GUI-001"):
         advise("warm", (), {})
@@ -110,7 +152,27 @@ def test_script_and_dialogue(tmp_path: Path) -> None:
     )
     assert run.exit_code == 0
     assert "1. the network is not reset between inferences" in run.stdout
-    run = CliRunner().invoke(app, ["doctor", "--guide"], input="nothing\n")
-    assert isinstance(run.exception, UsageError)
+    # what is no symptom is asked again; so is an empty line
+    run = CliRunner().invoke(
+        app, ["doctor", "--guide"], input="\n99\nwarm\nfrozen\n" + "\n".join(lines) + "\n"
+    )
+    assert run.exit_code == 0
+    assert "1. the network is not reset between inferences" in run.stdout
     run = CliRunner().invoke(app, ["doctor", "--symptom", "hang", "--answer", "polling=maybe"])
     assert isinstance(run.exception, UsageError)
+
+
+def test_end_of_input() -> None:
+    """No terminal, a pipe that ends: the list of symptoms, or the ranking of what was answered."""
+    run = CliRunner().invoke(app, ["doctor", "--guide"], input="")
+    assert isinstance(run.exception, UsageError)
+    assert run.exception.code == "GUI-004"
+    assert "second_wrong" in run.exception.hint
+    run = CliRunner().invoke(app, ["doctor", "--guide"], input="nothing\n")
+    assert isinstance(run.exception, UsageError)
+    assert run.exception.code == "GUI-001"
+    run = CliRunner().invoke(app, ["doctor", "--guide"], input="hang\n")
+    assert run.exit_code == 0
+    asked = [question.words[0] for question in open_questions("hang", (), {})]
+    assert [words in run.stdout for words in asked[:2]] == [True, False]
+    assert "1. " in run.stdout

@@ -278,3 +278,265 @@ def test_signing_by_a_variable(tool: str, tmp_path: Path) -> None:
         f"COMMAND {tool} -bin a.bin -nk -t fsbl -o b.bin -hv 2.3\n"
     )
     assert "K15-no-align" in {f.id for f in diagnose(collect([tmp_path])).findings}
+
+
+H7_STARTUP = "Reset_Handler:\n  bl SystemInit\n"
+RUN_ANYWHERE = """
+#include "main.h"
+int main(void)
+{
+  stai_network_run(network, STAI_MODE_SYNC);
+}
+"""
+
+
+def test_a_network_on_a_chip_without_an_npu(tmp_path: Path) -> None:
+    """The stai interface is the same on every chip; only one of these has an NPU to clock."""
+    for chip, expected in (("n6", True), ("u3", False), ("h7", False)):
+        folder = tmp_path / chip
+        folder.mkdir()
+        (folder / "main.c").write_text(RUN_ANYWHERE, encoding="utf-8")
+        (folder / f"stm32{chip}xx_it.c").write_text("void SysTick_Handler(void) {}\n", "utf-8")
+        found = {item.id for item in diagnose(collect([folder])).findings}
+        assert ("K03-npu-clock" in found) is expected, chip
+
+
+def test_linker_script_of_the_chip_that_the_project_is_for(tmp_path: Path) -> None:
+    """Middleware for every chip names the STM32N6; the start-up says which one it is."""
+    middleware = "#if defined(STM32N6)\n#include <stdio.h>\n#endif\n"
+    script = "MEMORY\n{\n  FLASH (rx) : ORIGIN = 0x08000000, LENGTH = 128K\n}\n"
+    for name, expected in (("startup_stm32h750xx.s", False), ("startup_stm32n657xx.s", True)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / name).write_text(H7_STARTUP, encoding="utf-8")
+        (folder / "adaptor.c").write_text(middleware, encoding="utf-8")
+        (folder / "app_flash.ld").write_text(script, encoding="utf-8")
+        found = {item.id for item in diagnose(collect([folder])).findings}
+        assert ("K02-other-family" in found) is expected, name
+
+
+def test_a_stack_in_a_bank_that_the_start_up_switches_on(tmp_path: Path) -> None:
+    """Assembler before the first push may do what main would do too late."""
+    script = (
+        "MEMORY\n{\n  RAM (xrw) : ORIGIN = 0x34080000, LENGTH = 3328K\n}\n"
+        "_estack = ORIGIN(RAM) + LENGTH(RAM);\n"
+    )
+    switched = "  ldr r0, =0x52023100\n  ldr r2, [r0]\n  bic r2, r2, #0x00100000\n  str r2, [r0]\n"
+    for name, code, expected in (
+        ("plain", "", True),
+        ("comment", "/* RAMCFG is set up in main */\n", True),
+        ("switched", switched, False),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "app.ld").write_text(script, encoding="utf-8")
+        start = f"Reset_Handler:\n{code}  bl SystemInit\n"
+        (folder / "startup_stm32n657xx.s").write_text(start, encoding="utf-8")
+        found = {item.id for item in diagnose(collect([folder])).findings}
+        assert ("K02-off-at-reset" in found) is expected, name
+
+
+def test_warnings_about_code_that_is_left_out(tmp_path: Path) -> None:
+    text = (
+        "#include <stdio.h>\n{define}void log_time(float us)\n{{\n#ifdef MEASURE\n"
+        '  printf("%.3f us", us); /* LL_ATON */\n#endif\n}}\n'
+    )
+    for name, define, expected in (("off", "", False), ("on", "#define MEASURE\n", True)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "log.c").write_text(text.format(define=define), encoding="utf-8")
+        (folder / "Makefile").write_text("LDFLAGS = -specs=nano.specs\n", encoding="utf-8")
+        found = {item.id for item in diagnose(collect([folder])).findings}
+        assert ("K26-float-print" in found) is expected, name
+
+
+OPEN = """
+static void open_filter(RISAF_TypeDef *filter)
+{
+  RISAF_BaseRegionConfig_t region = {0};
+  region.StartAddress = 0x0;
+  region.EndAddress = 0xFFFFF;
+  region.ReadWhitelist = %s;
+  region.WriteWhitelist = RIF_CID_MASK;
+  HAL_RIF_RISAF_ConfigBaseRegion(filter, 0, &region);
+}
+
+int main(void)
+{
+  open_filter(RISAF2_S);
+"""
+
+
+@pytest.mark.parametrize(("readers", "expected"), [("RIF_CID_MASK", False), ("RIF_CID_2", True)])
+def test_a_filter_opened_for_everybody(tmp_path: Path, readers: str, expected: bool) -> None:
+    found = build(tmp_path, ("main.c", "int main(void)\n{\n", OPEN % readers))
+    assert ("K05-own-ram" in found) is expected
+
+
+def test_the_tick_of_the_hal_may_be_the_kernels(tmp_path: Path) -> None:
+    text = (
+        '#include "main.h"\n{tick}int main(void)\n{{\n  HAL_Init();\n  network_start();\n'
+        "  vTaskStartScheduler();\n}}\n"
+    )
+    tick = "uint32_t HAL_GetTick()\n{\n  return xTaskGetTickCount();\n}\n"
+    for name, body, expected in (("none", "", True), ("own", tick, False)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "main.c").write_text(text.format(tick=body), encoding="utf-8")
+        found = {item.id for item in diagnose(collect([folder])).findings}
+        assert ("K28-hal-tick" in found) is expected, name
+
+
+def test_packets_have_sizes_too(tmp_path: Path) -> None:
+    text = (
+        "#define RX_PACKET_SIZE 512\nvoid received(uint8_t *buffer, uint32_t buffer_size)\n{{\n"
+        "  if (buffer_size == RX_PACKET_SIZE) {{\n    packet.{what};\n  }}\n  LL_ATON_LIB();\n}}\n"
+    )
+    for what, expected in (("size = buffer_size", False), ("boxes = buffer[0]", True)):
+        folder = tmp_path / what.split()[0]
+        folder.mkdir()
+        (folder / "com.c").write_text(text.format(what=what), encoding="utf-8")
+        found = {item.id for item in diagnose(collect([folder])).findings}
+        assert ("K17-by-order" in found) is expected, what
+
+
+def test_blocks_with_a_blob_hold_many_epochs(tmp_path: Path) -> None:
+    """Two of three blocks on the CPU are two of seventy epochs when the blob holds the rest."""
+    block = (
+        "    {{\n      .start_epoch_block = NULL,\n"
+        "      .flags = EpochBlock_Flags_epoch_start | {flag},\n"
+        "{number}    }},\n"
+    )
+
+    def network(numbers: tuple[int, ...]) -> str:
+        flags = ("EpochBlock_Flags_blob | EpochBlock_Flags_pure_hw",) + (
+            "EpochBlock_Flags_pure_sw",
+        ) * 2
+        blocks = "".join(
+            block.format(flag=flag, number=f"      .last_epoch_num = {n},\n" if n else "")
+            for flag, n in zip(flags, numbers, strict=True)
+        )
+        return (
+            '#include "ll_aton_NN_interface.h"\n'
+            "static const EpochBlock_ItemTypeDef ll_atonn_rt_epoch_block_array[] = {\n"
+            f"{blocks}}};\n"
+        )
+
+    for name, numbers, severity in (
+        ("numbers", (68, 69, 70), Severity.INFO),
+        ("few", (1, 2, 3), Severity.WARNING),
+        ("unknown", (0, 0, 0), Severity.INFO),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "network.c").write_text(network(numbers), encoding="utf-8")
+        found = [f for f in diagnose(collect([folder])).findings if f.id == "K19-software-epochs"]
+        assert [f.severity for f in found] == [severity], name
+
+
+def test_the_same_note_of_several_places_is_one(tmp_path: Path) -> None:
+    fuse = "void program(void)\n{\n  HAL_BSEC_OTP_Program(&handle, 124, value, 0);\n}\n"
+    for board in ("one", "two", "three"):
+        (tmp_path / board).mkdir()
+        (tmp_path / board / "fuses.c").write_text(fuse, encoding="utf-8")
+    found = [f for f in diagnose(collect([tmp_path])).findings if f.id == "K25-otp-write"]
+    assert [sorted(place.file for place in item.evidence) for item in found] == [
+        ["one/fuses.c", "three/fuses.c", "two/fuses.c"]
+    ]
+
+
+STAI = """
+int main(void)
+{
+  SCB_EnableDCache();
+  stai_runtime_init();
+  stai_%(name)s_init(context);
+  stai_%(name)s_get_inputs(context, data_in, &count);
+  int8_t *input = (int8_t *)data_in[0];
+  for (int i = 0; i < 9216; i++) {
+    input[i] = samples[i];
+  }
+  stai_%(name)s_run(context, STAI_MODE_SYNC);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "severity"), [("Default", Severity.ERROR), ("fall", Severity.WARNING)]
+)
+def test_a_network_that_may_be_one_for_the_cpu(
+    tmp_path: Path, name: str, severity: Severity
+) -> None:
+    """Cache order matters for the NPU; only the generated file says that a network is for it."""
+    base = BASE / "network.c"
+    (tmp_path / "network.c").write_text(base.read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "stm32n6xx_it.c").write_text("void SysTick_Handler(void) {}\n", encoding="utf-8")
+    (tmp_path / "main.c").write_text(STAI % {"name": name}, encoding="utf-8")
+    found = {item.id: item.severity for item in diagnose(collect([tmp_path])).findings}
+    assert found["K07-input-not-cleaned"] is severity
+
+
+def test_what_nothing_calls_is_not_done(tmp_path: Path) -> None:
+    """A function that maps the flash is no help when nobody names it; a table of functions does."""
+    unused = ("main.c", "  flash_init();\n", "")
+    assert "K04-flash-unmapped" not in build(tmp_path)
+    assert "K04-flash-unmapped" in build(tmp_path, unused)
+    table = "static void (*const steps[])(void) = {flash_init};\n\nint main(void)\n{\n"
+    found = build(tmp_path, unused, ("main.c", "int main(void)\n{\n", table))
+    assert "K04-flash-unmapped" not in found
+
+
+CLOCKS = """
+#include "stm32n6xx_hal.h"
+void SystemClock_Config(void)
+{
+  osc.PLL1.PLLM = 4;
+  osc.PLL1.PLLN = %s;
+  osc.PLL1.PLLP1 = 1;
+  osc.PLL1.PLLP2 = 1;
+  clk.IC1Selection.ClockSelection = %s;
+  clk.IC1Selection.ClockDivider = %s;
+}
+
+int main(void)
+{
+  SystemClock_Config();
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (("75", "RCC_ICCLKSOURCE_PLL1", "2"), False),
+        (("75", "RCC_ICCLKSOURCE_PLL2", "1"), False),
+        (("50", "RCC_ICCLKSOURCE_PLL1", "1"), True),
+    ],
+)
+def test_the_clock_of_the_cpu_is_the_divided_one(
+    tmp_path: Path, values: tuple[str, str, str], expected: bool
+) -> None:
+    """600 MHz is 1200 MHz by two; 800 MHz needs the voltage of overdrive."""
+    (tmp_path / "main.c").write_text(CLOCKS % values, encoding="utf-8")
+    found = {item.id for item in diagnose(collect([tmp_path])).findings}
+    assert ("K27-smps" in found) is expected
+
+
+def test_a_command_in_a_comment_is_none(tmp_path: Path) -> None:
+    sign = "STM32_SigningTool_CLI -bin app.bin -nk -t ssbl -hv 2.3%s -o signed.bin\n"
+    (tmp_path / "flash.sh").write_text("# " + sign % "" + sign % " -align", encoding="utf-8")
+    (tmp_path / "flash.bat").write_text("REM " + sign % "" + sign % " -align", encoding="utf-8")
+    found = {item.id for item in diagnose(collect([tmp_path])).findings}
+    assert "K15-no-align" not in found
+    (tmp_path / "flash.sh").write_text(sign % "", encoding="utf-8")
+    found = {item.id for item in diagnose(collect([tmp_path])).findings}
+    assert "K15-no-align" in found
+
+
+@pytest.mark.parametrize(("mark", "expected"), [("# ", False), ("", True)])
+def test_an_address_in_a_comment_flashes_nothing(tmp_path: Path, mark: str, expected: bool) -> None:
+    """An image at an address without flash is an error only where a command writes it."""
+    line = f"\t{mark}STM32_Programmer_CLI -c port=SWD -w app_signed.bin 0x07000000\n"
+    old = "\tSTM32_Programmer_CLI -c port=SWD -w app_signed.bin 0x70100000\n"
+    found = build(tmp_path, ("Makefile", old, old + line))
+    assert bool({"K15-slot", "K15-flash-address"} & set(found)) is expected, found

@@ -7,6 +7,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from tests.doctor.rewritten import applications
 from tests.tools import needs_compiler
 
 from npuforge.artefacts.log_text import log_from_text
@@ -47,9 +48,9 @@ def target(tmp_path: Path) -> ProbeTarget:
     return probe_target(collect([tmp_path]))
 
 
-def build(source: str, out: Path) -> None:
+def build(source: str, out: Path, *options: str) -> None:
     done = subprocess.run(
-        ["arm-none-eabi-gcc", *FLAGS, str(out)],
+        ["arm-none-eabi-gcc", *options, *FLAGS, str(out)],
         input=source, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -75,7 +76,26 @@ def test_every_combination_compiles(count: int, target: ProbeTarget, tmp_path: P
 
 @needs_compiler
 def test_compiles_with_vendor_headers(target: ProbeTarget, tmp_path: Path) -> None:
+    """Pasted into a file that has the headers, or alone where the compiler finds them."""
     build(STUB + write_probes(target, PROBES), tmp_path / "probe.o")
+    (tmp_path / "stm32n6xx_hal.h").write_text("#pragma once\n" + STUB, encoding="utf-8")
+    build(write_probes(target, PROBES), tmp_path / "alone.o", f"-I{tmp_path}")
+    symbols = b"HAL_RCC_GetNPUClockFreq"
+    assert symbols in (tmp_path / "alone.o").read_bytes(), "the NPU's clock is read"
+    build(write_probes(target, PROBES), tmp_path / "without.o")
+    assert symbols not in (tmp_path / "without.o").read_bytes()
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", PROBES)
+@pytest.mark.parametrize("base", applications(), ids=lambda base: base.name)
+def test_compiles_for_the_network_of_an_application(base: Path, name: str, tmp_path: Path) -> None:
+    target = probe_target(collect([base]))
+    assert target.inputs[0].address == 0x342E0000
+    assert (target.inputs[0].bytes, target.outputs[0].bytes) == (9216, 1024)
+    source = write_probes(target, (name,))
+    assert "0x342E0000u" in source
+    build(source, tmp_path / "probe.o", "-Wshadow", "-Wconversion")
 
 
 @needs_compiler

@@ -70,7 +70,14 @@ def test_a_limit_that_nothing_meets(example: Callable[[str], Path]) -> None:
 
 def test_command_line(example: Callable[[str], Path]) -> None:
     model = str(example("image_classification"))
-    call = ["memory", "fit", model, "--json", "--activations", "30KiB"]
+    told = CliRunner().invoke(app, ["plan", "fit", model, "-t", "stm32n6570-dk"])
+    assert "ST's compiler is predicted to fill" in told.output
+    shown = CliRunner().invoke(app, ["plan", "fit", model, "-t", "stm32n6570-dk", "--json"])
+    banks = json.loads(shown.stdout)["st_compiler"]
+    assert banks["inside"] == sum(banks["banks"].values()) > 0
+    assert (banks["outside"], banks["unplaced"]) == (0, 0)
+    assert f"predicted to fill {banks['inside']} bytes" in told.output
+    call = ["plan", "fit", model, "--json", "--activations", "30KiB"]
     shown = CliRunner().invoke(app, call)
     assert shown.exit_code == 0, shown.output
     document = json.loads(shown.stdout)

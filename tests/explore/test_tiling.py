@@ -21,6 +21,7 @@ from npuforge.boards import (
     find_toolchain,
     write_sources,
 )
+from npuforge.errors import PlanError
 from npuforge.explore.tiling import Tiler, tile_into, tile_least, tile_within
 from npuforge.firmware import KnownAnswer, Network, capture_order, project_files
 from npuforge.graph import ConvAttrs, Graph, Node, verify
@@ -182,6 +183,28 @@ def test_detector_into_a_small_memory() -> None:
             assert np.array_equal(want[name], got[name]), name
             assert np.unique(want[name]).size > 20
     assert tile_into(whole, small(need // 50)) is None
+
+
+def test_several_small_memories() -> None:
+    """Enough memory in all, but each buffer is larger than any one of the memories."""
+    graph = chain([(3, 1, 1, 16), (3, 1, 1, 16), (3, 2, 2, 4)], 64)
+    whole = lowered(graph)
+    largest = max(buffer.nbytes for buffer in whole.activations)
+    each = largest * 2 // 3 // 32 * 32
+    first = BOARD.pools_for(Use.ACTIVATIONS)[0]
+    pools = tuple(
+        replace(first, name=f"bank {n}", base=0x21000000 + 0x100000 * n, size=each)
+        for n in range(6)
+    )
+    others = tuple(p for p in BOARD.pools if p.use is not Use.ACTIVATIONS)
+    target = replace(BOARD, pools=(*pools, *others))
+    assert bytes_needed(whole) < 0.65 * 6 * each
+    with pytest.raises(PlanError):
+        plan_memory(whole, target)
+    made = tile_into(whole, target)
+    assert made is not None
+    verify_plan(made[0].schedule, made[1], target)
+    assert_same(graph, whole, made[0].schedule)
 
 
 @pytest.mark.qemu

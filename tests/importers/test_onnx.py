@@ -165,6 +165,13 @@ def test_named_dimensions_are_fixed(tmp_path: Path) -> None:
         load_model(path, {"x": (1, 4, 12, 10)})
     assert fixed.value.code == "IMP-038"
 
+    def minus(model: onnx.ModelProto) -> None:
+        for number in (0, 2, 3):
+            model.graph.input[0].type.tensor_type.shape.dim[number].dim_value = -1
+
+    path = edited(small_onnx(tmp_path / "minus.onnx"), minus)
+    assert load_model(path, {"x": (1, 3, 12, 10)}).tensors["x"].shape == (1, 3, 12, 10)
+
 
 def external(tmp_path: Path, location: str) -> Path:
     """The small network with its weights in a file beside it."""

@@ -57,6 +57,29 @@ def _unary(op: str, *shape: int, dtype: DType = DType.INT8) -> Graph:
     return _one(op, [_t("x", *shape, dtype=dtype)], _t("y", *shape, dtype=dtype))
 
 
+def _prelu(constant: bool) -> Graph:
+    slope = tensor("a", (8,), data=[1] * 8 if constant else None)
+    return _one("prelu", [_t("x", 1, 8), slope], _t("y", 1, 8))
+
+
+def _pointwise(channels: int, size: int = 4) -> Graph:
+    weights = tensor("w", (8, 1, 1, channels), data=[0] * 8 * channels)
+    ins = [_t("x", 1, size, size, channels), weights]
+    return _one("conv2d", ins, _t("y", 1, size, size, 8), at.ConvAttrs())
+
+
+def _pad(after: tuple[int, ...]) -> Graph:
+    out = tuple(size + more for size, more in zip((1, 8, 8, 8), after, strict=True))
+    attrs = at.PadAttrs((0, 0, 0, 0), after)
+    return _one("pad", [_t("x", 1, 8, 8, 8)], _t("y", *out), attrs)
+
+
+def _float_output(*perm: int) -> Graph:
+    out = tuple((1, 4, 8)[i] for i in perm)
+    ins = [_t("x", 1, 4, 8, dtype=DType.FLOAT32)]
+    return _one("transpose", ins, _t("y", *out, dtype=DType.FLOAT32), at.TransposeAttrs(perm))
+
+
 def _matmul(constant: bool) -> Graph:
     other = tensor("o", (8, 8), data=[1] * 64 if constant else None)
     return _one("matmul", [_t("x", 8, 8), other], _t("y", 8, 8), at.MatMulAttrs())
@@ -143,10 +166,12 @@ CASES: dict[str, tuple[Graph, Graph]] = {
     "MAP-npu-island": (_affine(True), _affine(False)),
     "MAP-npu-div": (_binary("div", False), _binary("div", True)),
     "MAP-npu-power": (_binary("power", False), _binary("power", True)),
-    "MAP-npu-prelu": (
-        _one("prelu", [_t("x", 1, 8), tensor("a", (8,), data=[1] * 8)], _t("y", 1, 8)),
-        _unary("relu", 1, 8),
-    ),
+    "MAP-npu-prelu": (_prelu(constant=False), _prelu(constant=True)),
+    "MAP-npu-one-value": (_pointwise(1, size=1), _pointwise(2, size=1)),
+    "MAP-npu-prime-channels": (_pointwise(257), _pointwise(256)),
+    "MAP-npu-stride": (_conv(3, stride=3), _conv(3, stride=2)),
+    "MAP-npu-channel-pad": (_pad((0, 0, 0, 4)), _pad((0, 1, 1, 0))),
+    "MAP-npu-border-transpose": (_float_output(0, 2, 1), _float_output(1, 0, 2)),
     "MAP-npu-reduce": (_mean((3,)), _mean((1, 2))),
     "MAP-npu-unlisted": (_unary("softplus", 1, 8), _unary("tanh", 1, 8)),
     "MAP-npu-split": (_conv(5), _conv(3)),
@@ -163,6 +188,18 @@ def test_rule_fires_and_does_not(code: str) -> None:
     fires, quiet = CASES[code]
     assert _rule(fires) == code
     assert _rule(quiet) != code
+
+
+@pytest.mark.parametrize(
+    ("rows", "last", "axis", "helper"),
+    [((8, 4), 4, 1, True), ((8, 8), 4, 1, False), ((8, 4), 1, 1, False), ((8, 8), 4, 2, False)],
+)
+def test_joined_heads(rows: tuple[int, ...], last: int, axis: int, helper: bool) -> None:
+    """Boxes of several maps [1, n, 4] are joined by a C helper, unless all have as many."""
+    parts = [_t(f"x{i}", 1, count, last) for i, count in enumerate(rows)]
+    out = _t("y", 1, sum(rows), last) if axis == 1 else _t("y", 1, rows[0], 2 * last)
+    graph = _one("concat", parts, out, at.ConcatAttrs(axis))
+    assert (_rule(graph) == "MAP-npu-concat") is helper
 
 
 def test_other_resize_modes_go_to_the_cpu() -> None:

@@ -103,6 +103,11 @@ def test_c_info_leaves_out_what_runs_nothing() -> None:
 
 
 def test_report_without_epochs_is_refused() -> None:
+    of_a_cpu = {"json_schema_version": "2.0", "environment": {"tools": []}, "buffers": [],
+                "memory_pools": [], "graphs": [{"nodes": []}]}  # fmt: skip
+    with pytest.raises(UsageError) as refused:
+        epochs_of_c_info(read_c_info(json.dumps(of_a_cpu).encode()))
+    assert refused.value.code == "NPU-002"
     with pytest.raises(UsageError) as caught:
         epochs_of_report(read_tool_log(log_from_bytes(b"nothing of the kind", "r")))
     assert caught.value.code == "NPU-002"

@@ -186,7 +186,7 @@ def test_two_programs(written: Path) -> None:
 
 
 def test_command_line(written: Path) -> None:
-    arguments = ["memory", "check", *(str(path) for path in all_files(written)), "-t", BOARD]
+    arguments = ["plan", "check", *(str(path) for path in all_files(written)), "-t", BOARD]
     shown = CliRunner().invoke(app, arguments)
     assert shown.exit_code == 0
     assert "4 files agree" in shown.output
@@ -197,6 +197,6 @@ def test_command_line(written: Path) -> None:
     document = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).output)
     assert [d["conflict"] for d in document["disagreements"]] == ["moved"]
     (written / "x.bin").write_bytes(b"\1\0\2")
-    shown = CliRunner().invoke(app, ["memory", "check", str(written / "x.bin")])
+    shown = CliRunner().invoke(app, ["plan", "check", str(written / "x.bin")])
     assert isinstance(shown.exception, NpuforgeError)
     assert shown.exception.code == "SYS-050"

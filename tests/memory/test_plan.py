@@ -129,3 +129,63 @@ def test_equal_constants_are_stored_once(example: Callable[[str], Path]) -> None
         for b in schedule.buffers.values()
         if b.kind is BufferKind.CONSTANT
     )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lifetime_rules_of_the_target(name: str, example: Callable[[str], Path]) -> None:
+    """Rules of a target change the plan, and each plan fails where the other rules hold."""
+    board = load_target("stm32n6570-dk")
+    strict = replace(board, keep_inputs=True, reserve_outputs=True)
+    graph = load_model(example(name))
+    plans = {}
+    for target in (board, strict):
+        schedule = lower(graph, map_graph(graph, target), target)
+        plans[target.keep_inputs] = schedule, plan_memory(schedule, target)
+        verify_plan(*plans[target.keep_inputs], target)
+    schedule, plan = plans[True]
+    held = {b.name for b in schedule.activations if b.held}
+    assert held == {schedule.tensors[n].buffer for n in (*schedule.inputs, *schedule.outputs)}
+    for a in held:
+        for b in (b.name for b in schedule.activations if b.name != a and b.nbytes):
+            one, other = plan.address(a), plan.address(b)
+            sizes = schedule.buffers[a].nbytes, schedule.buffers[b].nbytes
+            assert one + sizes[0] <= other or other + sizes[1] <= one, (a, b)
+    assert plan.activation_bytes >= plans[False][1].activation_bytes
+    loose = plans[False][1]
+    shared = any(
+        loose.address(a) < loose.address(b.name) + b.nbytes
+        and loose.address(b.name) < loose.address(a) + schedule.buffers[a].nbytes
+        for a in held for b in schedule.activations if b.name != a
+    )  # fmt: skip
+    assert shared
+    with pytest.raises(PlanError) as caught:
+        verify_plan(plans[False][0], loose, strict)
+    assert caught.value.code == "MEM-017"
+
+
+def test_lines_and_alignment_of_the_target(example: Callable[[str], Path]) -> None:
+    """The verifier asks the target, not the schedule that was planned."""
+    schedule, plan, board = planned(example("keyword_spotting"), "stm32n6570-dk")
+    with pytest.raises(PlanError) as caught:
+        verify_plan(schedule, plan, replace(board, buffer_alignment=4096))
+    assert caught.value.code == "MEM-011"
+    with pytest.raises(PlanError) as caught:
+        verify_plan(schedule, plan, replace(board, weight_alignment=1024))
+    assert caught.value.code == "MEM-011"
+    # nothing may share a line, here of 16 KiB, unless DMA is coherent
+    wide = replace(board, cache_line=1 << 14)
+    with pytest.raises(PlanError) as caught:
+        verify_plan(schedule, plan, wide)
+    assert caught.value.code == "MEM-019"
+    verify_plan(schedule, plan, replace(wide, coherent_dma=True))
+
+
+@pytest.mark.parametrize("alignment", [32, 64, 128])
+def test_alignment_is_target_data(alignment: int, example: Callable[[str], Path]) -> None:
+    board = load_target("stm32n6570-dk")
+    board = replace(board, buffer_alignment=alignment, cache_line=alignment)
+    graph = load_model(example("image_classification"))
+    schedule = lower(graph, map_graph(graph, board), board)
+    plan = plan_memory(schedule, board)
+    verify_plan(schedule, plan, board)
+    assert all(plan.address(b.name) % alignment == 0 for b in schedule.activations)

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from npuforge.cli.main import app
 from npuforge.explore.fit import on_chip
 from npuforge.explore.shortfall import diagnose
+from npuforge.explore.tiling import tile_least
 from npuforge.graph import Graph
 from npuforge.importers import load_model
 from npuforge.lowering import Schedule, lower
@@ -95,6 +96,54 @@ def test_remedies_do_what_they_say(example: Callable[[str], Path]) -> None:
     assert "spill" not in {remedy.kind for remedy in found.remedies}
 
 
+def test_remedies_together(example: Callable[[str], Path]) -> None:
+    """Below what stripes reach: a smaller input in stripes, larger than a smaller input alone."""
+    board = load_target("stm32n6570-dk")
+    graph, schedule = network(example("image_classification"), board)
+    least = tile_least(schedule)
+    assert least is not None
+    assert least.after > 16 << 10
+    target = on_chip(shrunk(board, (least.after - 1) // 32 * 32))
+    found = diagnose("x", graph, schedule, target)
+    assert found is not None
+    assert not found.helps("tiling", "order", "order + tiling")
+    by_kind = {r.kind: r for r in found.remedies if r.fits}
+    joint, alone = by_kind["resolution + tiling"], by_kind["resolution"]
+    assert joint.planned < least.after
+    assert float(joint.detail.split()[0]) > float(alone.detail.split()[0])
+    assert alone.ms is not None
+    assert alone.before_ms is not None
+    assert alone.added_ms is not None
+    assert 0 < alone.ms < alone.before_ms
+    assert alone.added_ms == alone.ms - alone.before_ms
+    assert joint.added_ms is not None
+    assert joint.added_ms > alone.added_ms
+    # where stripes alone are enough, nothing is combined
+    enough = diagnose("x", graph, schedule, on_chip(shrunk(board, least.after + 4096)))
+    assert enough is not None
+    assert enough.helps("tiling")
+    assert not any("+" in remedy.kind for remedy in enough.remedies)
+
+
+def test_remedies_by_time(example: Callable[[str], Path]) -> None:
+    board = load_target("stm32n6570-dk")
+    graph, schedule = network(example("visual_wake_words"), board)
+    for nbytes in (128 << 10, 96 << 10, 64 << 10):
+        found = diagnose("x", graph, schedule, shrunk(board, nbytes))
+        assert found is not None
+        fitting = [r for r in found.remedies if r.fits]
+        assert fitting == list(found.remedies[: len(fitting)])
+        inside = [r for r in fitting if not r.outside]
+        assert inside == fitting[: len(inside)]
+        changing = ["resolution" in r.kind or "integers" in r.kind for r in inside]
+        assert changing == sorted(changing)
+        for group in (False, True):
+            times = [r.added_ms for r, c in zip(inside, changing, strict=True) if c is group]
+            known = [t for t in times if t is not None]
+            assert known == times[: len(known)]
+            assert known == sorted(known)
+
+
 def test_command_line(tmp_path: Path) -> None:
     model = ROOT / "examples" / "visual_wake_words" / "visual_wake_words.tflite"
     pools = {"cpuRAM2": 1024, "npuRAM3": 448, "npuRAM4": 448, "npuRAM5": 448, "npuRAM6": 316}
@@ -106,7 +155,7 @@ def test_command_line(tmp_path: Path) -> None:
     for board, code in (("nucleo-n657x0-q", "MEM-001"), ("stm32n6570-dk", None)):
         path = tmp_path / f"{board}.toml"
         path.write_text(text.replace("BOARD", board), encoding="utf-8")
-        shown = CliRunner().invoke(app, ["memory", "fit", str(path), "--json"])
+        shown = CliRunner().invoke(app, ["plan", "fit", str(path), "--json"])
         assert shown.exit_code == 1
         document = json.loads(shown.stdout)
         assert (document["error"] or "").partition(":")[0] == (code or "")
@@ -120,10 +169,10 @@ def test_command_line(tmp_path: Path) -> None:
         assert stripes["fits"]
         assert stripes["planned"] <= 132 * 1024
         assert stripes["added_ms"] > 0
-        plain = CliRunner().invoke(app, ["memory", "fit", str(path)])
+        plain = CliRunner().invoke(app, ["plan", "fit", str(path)])
         assert "3072 are missing" in plain.output
         path.write_text(path.read_text("utf-8").replace("tiling = false", ""), encoding="utf-8")
-        shown = CliRunner().invoke(app, ["memory", "fit", str(path), "--json"])
+        shown = CliRunner().invoke(app, ["plan", "fit", str(path), "--json"])
         document = json.loads(shown.stdout)
         assert (document["error"], document["shortfalls"]) == (None, [])
         (net,) = document["networks"]

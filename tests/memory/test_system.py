@@ -234,6 +234,45 @@ def test_arenas(example: Callable[[str], Path]) -> None:
         assert b.base >= a.base + a.used
 
 
+def test_kept_inputs(example: Callable[[str], Path]) -> None:
+    """A frame that the display reads while the network runs stays as it is."""
+    model = {"file": str(example("visual_wake_words"))}
+    shared = {}
+    for keep in (False, True):
+        document = {**BASE, "models": [{**model, "keep_inputs": keep}]}
+        (network,) = plan_description(parse_system(document, ROOT / "s.toml")).networks
+        plan, schedule = network.plan, network.schedule
+        home = schedule.tensors[schedule.inputs[0]].buffer
+        end = plan.address(home) + schedule.buffers[home].nbytes
+        shared[keep] = [
+            b.name for b in schedule.activations
+            if b.name != home and plan.address(b.name) < end
+            and plan.address(home) < plan.address(b.name) + b.nbytes
+        ]  # fmt: skip
+    assert shared[False]
+    assert not shared[True]
+
+
+@pytest.mark.parametrize(
+    ("name", "frames", "rest"),
+    [
+        ("detection_display", 2_304_000, 130_296),
+        ("steel_inspection", 4_429_824, 227_952),
+        ("hand_tracking", 9_062_400, 88_288),
+    ],
+)
+def test_published_applications(name: str, frames: int, rest: int) -> None:
+    """Descriptions of three public applications: bytes of the sections in their linker maps."""
+    layout = plan_description(read_system(ROOT / "benchmarks" / "systems" / f"{name}.toml"))
+    verify_layout(layout)
+    ram = layout.target.pool("hyperRAM")
+    outside = [block for block in layout.blocks if ram.base <= block.address < ram.end]
+    inside = [block for block in layout.blocks if block not in outside]
+    assert sum(block.nbytes for block in outside) == frames
+    described = (Account.SYSTEM, Account.DATA_PATH, Account.NPU_RUNTIME)
+    assert sum(b.nbytes for b in inside if b.account in described) == rest
+
+
 def test_pools_are_named(example: Callable[[str], Path]) -> None:
     target = load_target("stm32n6570-dk")
     made = parse_system({**BASE, "heap": {"bytes": 1, "pool": "cpuRAM9"}}, Path("s"))

@@ -101,10 +101,10 @@ def test_bad_csv(text: str) -> None:
 def test_command_line(example: Callable[[str], Path], tmp_path: Path) -> None:
     model = str(example("keyword_spotting"))
     for name in ("x.tflite", "x.csv"):
-        shown = CliRunner().invoke(app, ["memory", "export", model, "-o", str(tmp_path / name)])
+        shown = CliRunner().invoke(app, ["plan", "export", model, "-o", str(tmp_path / name)])
         assert shown.exit_code == 0
         assert (tmp_path / name).stat().st_size > 100
-    shown = CliRunner().invoke(app, ["memory", "export", model, "-o", str(tmp_path / "x.txt")])
+    shown = CliRunner().invoke(app, ["plan", "export", model, "-o", str(tmp_path / "x.txt")])
     assert isinstance(shown.exception, UsageError)
-    shown = CliRunner().invoke(app, ["memory", "map", model, "-o", str(tmp_path / "x.svg")])
+    shown = CliRunner().invoke(app, ["plan", "map", model, "-o", str(tmp_path / "x.svg")])
     assert shown.exit_code == 0

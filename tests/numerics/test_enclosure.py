@@ -80,3 +80,18 @@ def test_an_unknown_ancestor_gives_no_bound() -> None:
     bound = Enclosure(graph, default_choices(graph))
     assert bound.of("y", {}) is None
     assert bound.sources("y", frozenset(("x",))) == {"x"}
+
+
+def test_bounds_that_rest_on_what_was_seen_say_so() -> None:
+    graph = layer(0, Contract.NEURAL_ART)
+    known = frozenset(("x",))
+    assert Enclosure(graph, default_choices(graph)).derived("y", known)
+    x, y = tensor("x", (1, 4)), tensor("y", (1, 4), quant=(1 / 256, -128))
+    curve = with_neural_art(single("logistic", [x], [y]), Contract.NEURAL_ART)
+    choices = default_choices(curve)
+    assert not Enclosure(curve, choices).derived("y", known)
+    given = replace(choices, tables={curve.nodes[0].name: np.zeros(256, np.int8)})
+    assert Enclosure(curve, given).derived("y", known)
+    alpha = tensor("a", (1,), data=[12])
+    slope = single("prelu", [x, alpha], [tensor("y", (1, 4))])
+    assert not Enclosure(slope, default_choices(slope)).derived("y", known)

@@ -407,6 +407,42 @@ def prelu(same: bool = False) -> Graph:
     return net.graph(net.op("prelu", [x, alpha], q=(0.05, -20)))
 
 
+def channel_pad() -> Graph:
+    """A shortcut widened by channels of zeros (BlazeFace, face mesh)."""
+    net = Net()
+    x = net.input(1, 8, 8, 8)
+    attrs = at.PadAttrs((0, 0, 0, 0), (0, 0, 0, 4), value=-3.0)
+    wide = net.move("pad", x, attrs)
+    return net.graph(net.op("add", [net.conv(x, 12), wide], NONE, q=(0.1, 4)))
+
+
+def gate_of_one() -> Graph:
+    """A squeeze-and-excite gate over one channel (OSNet x0.25)."""
+    net = Net()
+    x = net.conv(net.input(1, 6, 6, 16), 16)
+    mean = net.op("mean", [x], at.ReduceAttrs((1, 2), keep_dims=True))
+    narrow = net.conv(mean, 1, activation=Activation.RELU)
+    gate = net.op("logistic", [net.conv(narrow, 16)], q=(1 / 256, -128))
+    return net.graph(net.op("mul", [x, gate], NONE, q=(0.1, 0)))
+
+
+def whole_map_stride() -> Graph:
+    """A head that covers the last map, with the stride of its kernel (face mesh)."""
+    net = Net()
+    x = net.conv(net.input(1, 3, 3, 8), 8)
+    return net.graph(net.conv(x, 24, (3, 3), stride=(3, 3)))
+
+
+def float_prelu() -> Graph:
+    """PReLU left in float between a dequantize and a quantize, as ONNX Runtime leaves it."""
+    net = Net()
+    x = net.conv(net.input(1, 8, 8, 8), 8, q=(0.05, 3))
+    real = net.op("dequantize", [x], dtype=DType.FLOAT32)
+    slope = net.const(net.rng.uniform(-0.1, 0.5, (1, 1, 8)), None, DType.FLOAT32)
+    out = net.op("quantize", [net.op("prelu", [real, slope])], dtype=DType.INT8, q=(0.05, -20))
+    return net.graph(out)
+
+
 def prelu_one_slope() -> Graph:
     """PReLU with one slope (torch.nn.PReLU's default)."""
     return prelu(same=True)
@@ -563,7 +599,11 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern("merge-transposes", layout_sandwich, raises=False),
     Pattern("free-transposes", moved_ones, raises=False),
     Pattern("lower-transposes", channel_shuffle, raises=False),
-    Pattern("lower-transposes", attention_heads, raises=False, pays=False),
+    Pattern(
+        "lower-transposes",
+        attention_heads,
+        source="torch.nn.MultiheadAttention: q.view(len, batch * heads, dim).transpose(0, 1)",
+    ),
     Pattern(
         "lower-rank",
         five_axes,
@@ -607,12 +647,28 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         "prelu-to-leaky",
         prelu_one_slope,
+        raises=False,
         source="torch.nn.PReLU, num_parameters=1 by default",
     ),
     Pattern(
-        "prelu-to-sum",
-        prelu,
-        source="MobileFaceNet, and MediaPipe's face_landmark.tflite: a slope a channel",
+        "channel-pad-to-conv",
+        channel_pad,
+        source="MediaPipe: blazeface_front, face_landmark, palm_detection (17 pads)",
+    ),
+    Pattern(
+        "widen-gate",
+        gate_of_one,
+        source="osnet_a025_256_128_tfs_int8.tflite: 16 gates over one channel",
+    ),
+    Pattern(
+        "unit-stride",
+        whole_map_stride,
+        source="MediaPipe: face_landmark.tflite, heads of 3 x 3 with stride 3",
+    ),
+    Pattern(
+        "integer-prelu",
+        float_prelu,
+        source="MobileFaceNet as ONNX Runtime quantises it: PRelu and its slopes stay float",
     ),
     Pattern(
         "gelu-to-sigmoid",

@@ -148,3 +148,22 @@ def test_large_tensors_are_sampled_but_limits_are_not() -> None:
     assert observer.high == 9.0
     assert observer.histogram is not None
     assert observer.histogram.zeros + observer.histogram.counts.sum() <= 16384
+
+
+def test_a_sample_that_explodes_does_not_set_the_steps_of_the_others() -> None:
+    """One sample of two hundred is a thousand times larger: the others keep their resolution."""
+    rng = np.random.default_rng(5)
+    usual = [rng.normal(size=2000).astype(np.float32) for _ in range(200)]
+    alone, mixed = Observer(), Observer()
+    for number, values in enumerate(usual):
+        alone.add(values)
+        mixed.add(values * 1000 if number == 77 else values)
+    expected = choose_range(alone, RangeMethod.MSE)
+    found = choose_range(mixed, RangeMethod.MSE)
+    assert mixed.high > 1000
+    assert found.width < 20 * expected.width
+    again = Observer.restored(mixed.state())
+    assert choose_range(again, RangeMethod.MSE) == found
+    again.add(usual[0])
+    mixed.add(usual[0])
+    assert again.energy == mixed.energy

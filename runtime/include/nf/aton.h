@@ -51,7 +51,9 @@ typedef struct nf_aton_softmax {
 
 typedef enum nf_aton_curve {
     NF_ATON_HARD_SIGMOID, NF_ATON_HARD_SWISH, NF_ATON_SIGMOID, NF_ATON_TANH, NF_ATON_RELU,
-    NF_ATON_LEAKY_RELU, NF_ATON_EXP, NF_ATON_SQRT, NF_ATON_ABS
+    NF_ATON_LEAKY_RELU, NF_ATON_EXP, NF_ATON_SQRT, NF_ATON_ABS, NF_ATON_RECIPROCAL, NF_ATON_NEG,
+    NF_ATON_LOG, NF_ATON_SIN, NF_ATON_COS, NF_ATON_SIGN, NF_ATON_ROUND, NF_ATON_FLOOR,
+    NF_ATON_CEIL, NF_ATON_SWISH
 } nf_aton_curve;
 
 /* A function of each float; alpha and beta where the curve has them. */
@@ -60,6 +62,16 @@ typedef struct nf_aton_function {
     nf_aton_curve curve;
     double alpha, beta;
 } nf_aton_function;
+
+typedef enum nf_aton_pairing {
+    NF_ATON_ADD, NF_ATON_SUB, NF_ATON_MUL, NF_ATON_DIV, NF_ATON_MIN, NF_ATON_MAX
+} nf_aton_pairing;
+
+/* Two tensors of the output's shape; strides of 0 repeat a smaller one. Both name the output. */
+typedef struct nf_aton_pair {
+    nf_aton_map first, second;
+    nf_aton_pairing how;
+} nf_aton_pair;
 
 /* Where an output position lies in the input, one table an axis. Nearest neighbour has first ==
  * second and part 0. Tables are made on the PC. */
@@ -88,6 +100,7 @@ void nf_aton_run_dequantize(const void *work);
 void nf_aton_run_quantize(const void *work);
 void nf_aton_run_softmax(const void *work);
 void nf_aton_run_function(const void *work);
+void nf_aton_run_pair(const void *work);
 void nf_aton_run_resize(const void *work);
 void nf_aton_run_conv(const void *work);
 

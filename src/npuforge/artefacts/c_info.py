@@ -5,6 +5,7 @@ Buffers, pools, epochs and the compiler's own estimates of each epoch. Epoch 0 h
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -70,7 +71,7 @@ class InfoPool:
         id: number buffers and accesses use.
         name: for example ``npuRAM5``.
         file: file with its constants, empty for virtual pools.
-        address: base address.
+        address: base address; None where the application or the C linker places it.
         size: bytes.
         used: bytes in use.
         writable: whether the network writes it.
@@ -86,7 +87,7 @@ class InfoPool:
     id: int
     name: str
     file: str
-    address: int
+    address: int | None
     size: int
     used: int
     writable: bool
@@ -190,9 +191,12 @@ class CInfo:
     weights: int
 
     def address_of(self, buffer: InfoBuffer) -> int | None:
-        """Absolute address of a buffer; None when its pool is not listed."""
+        """Absolute address of a buffer; None when its pool is not listed or has no address."""
         pool = next((pool for pool in self.pools if pool.id == buffer.pool), None)
-        return None if pool is None else pool.address + buffer.offset
+        return None if pool is None or pool.address is None else pool.address + buffer.offset
+
+
+_SYMBOL = re.compile(r"(?:[A-Za-z_]\w*)?")
 
 
 def _buffer(item: Fields) -> InfoBuffer:
@@ -219,11 +223,14 @@ def _buffer(item: Fields) -> InfoBuffer:
 
 def _pool(item: Fields) -> InfoPool:
     attributes = item.part("attributes")
+    # Inputs and outputs left to the application have no address, networks of the CPU a C symbol.
+    placed = _SYMBOL.fullmatch(item.text("address", default="0")) is None
+    start = item.integer("offset_start", default=0)
     return InfoPool(
         id=item.integer("id"),
         name=item.text("name"),
         file=item.text("fname", default=""),
-        address=item.integer("address", default=0) + item.integer("offset_start", default=0),
+        address=item.integer("address", default=0) + start if placed else None,
         size=item.integer("size_bytes", default=0),
         used=item.integer("used_size_bytes", default=0),
         writable=item.text("rights", default="ACC_WRITE") == "ACC_WRITE",

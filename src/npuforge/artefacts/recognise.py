@@ -44,7 +44,8 @@ class Kind(StrEnum):
 
 _SUFFIX = {
     ".h": Kind.C_HEADER, ".hpp": Kind.C_HEADER, ".c": Kind.C_SOURCE, ".cpp": Kind.C_SOURCE,
-    ".cc": Kind.C_SOURCE, ".inc": Kind.C_HEADER, ".ld": Kind.LINKER_SCRIPT,
+    ".cc": Kind.C_SOURCE, ".cxx": Kind.C_SOURCE, ".hh": Kind.C_HEADER, ".inc": Kind.C_HEADER,
+    ".ld": Kind.LINKER_SCRIPT,
     ".lds": Kind.LINKER_SCRIPT, ".icf": Kind.LINKER_SCRIPT, ".sct": Kind.LINKER_SCRIPT,
     ".map": Kind.MAP, ".ioc": Kind.IOC, ".mpool": Kind.MPOOL, ".mdesc": Kind.MDESC,
     ".log": Kind.LOG, ".mk": Kind.BUILD, ".cmake": Kind.BUILD, ".cproject": Kind.BUILD,

@@ -333,11 +333,25 @@ class _Walk:
         if lacking := self.network.lacking:
             finding = _finding("ATC-020", 0, lacking[0].name, count=len(lacking))
             yield replace(finding, severity=Severity.WARNING)
+        if absent := self.network.absent:
+            finding = _finding("ATC-024", 0, absent[0], count=len(absent))
+            yield replace(finding, severity=Severity.WARNING)
         for step in self.network.steps:
+            if step.name in absent:
+                self.assumed(step)
             for epoch in step.epochs:
                 yield from self.hardware(epoch)
             for work in step.work:
                 yield from self.software(step, work)
+
+    def assumed(self, step: Step) -> None:
+        """A blob that is absent is taken to have written every buffer up to the next step."""
+        later = [other.number for other in self.network.steps if other.number > step.number]
+        for buffer in self.data:
+            if step.number <= buffer.epoch < min(later, default=buffer.epoch + 1) and (
+                self.memory.holds(buffer.address, buffer.end - 1)
+            ):
+                self.memory.mark(buffer.address, buffer.size)
 
     def failed(self, error: ModelError, epoch: int) -> Finding:
         codes = {"ATN-006": "ATC-010", "ATN-008": "ATC-011", "ATN-011": "ATC-012"}
@@ -386,7 +400,7 @@ class _Walk:
                     yield _finding("ATC-014", epoch.number, unit.name, address=hex(low))
             if not self.memory.holds(low, high - 1):
                 continue
-            if self.network.buffers:
+            if self.network.buffers and self.network.described:
                 touched = _touched(pattern, low, high)
                 touched[touched.size - epoch.spare(unit) :] = False
                 yield from self.owned(epoch, unit, touched, low)

@@ -189,6 +189,9 @@ class Compiled:
         outputs: buffers with the results.
         steps: in execution order.
         caches: whether the program states its cache maintenance at all.
+        described: whether `buffers` holds every buffer; compilers leave inner ones out when they
+            are not asked for them.
+        absent: blobs that the code names and no header beside it holds; their steps have no epochs.
     """
 
     name: str
@@ -201,6 +204,8 @@ class Compiled:
     outputs: tuple[Buffer, ...]
     steps: tuple[Step, ...] = field(default=())
     caches: bool = True
+    described: bool = True
+    absent: tuple[str, ...] = ()
 
     @cached_property
     def lacking(self) -> tuple[Buffer, ...]:

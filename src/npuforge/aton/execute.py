@@ -107,6 +107,9 @@ def run_program(
     Raises:
         ModelError: what the program does that hardware would not survive, by epoch and unit.
     """
+    if network.absent:
+        reason = f"blob {network.absent[0]} is in no header beside it"
+        raise ModelError("CMP-004", path=network.name, reason=reason)
     if network.lacking and memory is None:
         first = network.lacking[0]
         raise ModelError("ATN-017", buffer=first.name, address=hex(first.address))

@@ -163,12 +163,14 @@ def _stems(paths: Sequence[Path]) -> set[str]:
 
 
 def _best(paths: Iterator[Path] | Sequence[Path]) -> list[Path]:
-    """One file for each pool, else one whole image without a pool's name."""
+    """One file for each pool, else one whole image without a pool's name; empty files are none."""
     pools: dict[str, list[Path]] = {}
     whole: list[Path] = []
     for path in paths:
+        if not path.stat().st_size:
+            continue
         named = _NAMED.search(path.name)
-        if named and path.stat().st_size:
+        if named:
             pools.setdefault(named[1], []).append(path)
         elif path.suffix == ".hex":
             whole.append(path)

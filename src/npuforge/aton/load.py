@@ -104,7 +104,7 @@ def _from_code(path: Path, weights: Sequence[Path]) -> Compiled:
         return b"" if images else bytes(size)
 
     buffers = tuple(_buffer(item) for item in code.buffers)
-    steps = tuple(_step(code, block, blobs, peek, path.name) for block in code.blocks)
+    steps = tuple(_step(code, block, blobs, peek) for block in code.blocks)
     regions = [
         Region(pool.name, pool.address, pool.size, pool.writable, pool.cacheable)
         for pool in code.pools
@@ -112,7 +112,8 @@ def _from_code(path: Path, weights: Sequence[Path]) -> Compiled:
     ]
     for name, address in code.users:
         regions.append(Region(name, address, USER_STEP))
-    model = dict(code.options).get("onnx-input", "").strip('"').replace("\\", "/")
+    options = dict(code.options)
+    model = options.get("onnx-input", "").strip('"').replace("\\", "/")
     return Compiled(
         name=path.stem,
         version=code.version,
@@ -123,6 +124,8 @@ def _from_code(path: Path, weights: Sequence[Path]) -> Compiled:
         inputs=tuple(_buffer(item) for item in code.inputs),
         outputs=tuple(_buffer(item) for item in code.outputs),
         steps=steps,
+        described=not options or options.get("all-buffers-info") == "true",
+        absent=tuple(b.blob for b in code.blocks if b.blob and b.blob not in blobs),
     )
 
 
@@ -164,17 +167,12 @@ def _caches(ranges: Iterable[CacheRange]) -> tuple[CacheStep, ...]:
     return tuple(found)
 
 
-def _step(
-    code: NetworkCode, block: Block, blobs: Mapping[str, bytes], peek: Any, file: str
-) -> Step:
+def _step(code: NetworkCode, block: Block, blobs: Mapping[str, bytes], peek: Any) -> Step:
     before, after = _caches(block.caches_before), _caches(block.caches_after)
     if block.blob:
         data = blobs.get(block.blob)
         if data is None:
-            reason = (
-                f"blob {block.blob} of epoch {block.epoch} is not in {code.header or 'a header'}"
-            )
-            raise ModelError("CMP-004", path=file, reason=reason)
+            return Step(Kind.HARDWARE, block.epoch, block.blob, (), (), before, after)
         bases = {item.symbol: _base(code, item.symbol) for item in relocations(data)}
         epochs = epochs_of(read_blob(relocated(data, bases)))
         return Step(Kind.HARDWARE, block.epoch, block.blob, epochs, (), before, after)

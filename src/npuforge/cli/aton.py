@@ -129,7 +129,7 @@ def _differed(document: dict[str, Any]) -> None:
 
 
 def _shown(document: dict[str, Any]) -> None:
-    from npuforge.cli.common import print_table
+    from npuforge.cli.common import console, print_table
 
     rows: list[tuple[object, ...]] = []
     for step in document["steps"]:
@@ -152,6 +152,11 @@ def _shown(document: dict[str, Any]) -> None:
         ("epoch", "runs on", "units or operator", ">bytes read", ">bytes written"),
         rows,
     )
+    if not document["all_buffers"]:
+        console().out("The compiler described only some buffers: the others cannot be compared.")
+    for what, names in document["missing"].items():
+        if names:
+            console().out(f"Missing: {len(names)} {what}, the first is {names[0]}; it cannot run.")
 
 
 def _ran(document: dict[str, Any]) -> None:

@@ -94,6 +94,7 @@ def guide(
 
 
 def _ask_symptom() -> str:
+    """Ask until a symptom is named; the end of the input ends the search with the list."""
     from npuforge.doctor.guide import symptoms
     from npuforge.errors import UsageError
     from npuforge.messages import text
@@ -101,13 +102,20 @@ def _ask_symptom() -> str:
     table = symptoms()
     for number, (name, words) in enumerate(table, 1):
         typer.echo(f"{number:3d}  {words} ({name})")
-    typer.echo(text("GUI-which"))
-    said = sys.stdin.readline().strip()
-    if said.isdecimal() and 1 <= int(said) <= len(table):
-        return table[int(said) - 1][0]
-    if said in dict(table):
-        return said
-    raise UsageError("GUI-001", name=said or "-", known=", ".join(dict(table)))
+    said = ""
+    while True:
+        typer.echo(text("GUI-which"))
+        line = sys.stdin.readline()
+        if not line:
+            known = ", ".join(dict(table))
+            if said:
+                raise UsageError("GUI-001", name=said, known=known)
+            raise UsageError("GUI-004", known=known)
+        said = line.strip()
+        if said.isdecimal() and 1 <= int(said) <= len(table):
+            return table[int(said) - 1][0]
+        if said in dict(table):
+            return said
 
 
 def _ask(symptom: str, findings: Sequence[Finding], given: dict[str, bool]) -> dict[str, bool]:
@@ -118,7 +126,10 @@ def _ask(symptom: str, findings: Sequence[Finding], given: dict[str, bool]) -> d
     for question in open_questions(symptom, tuple(findings), given):
         words, how = question.words
         typer.echo(f"{words}\n    {how}\n    [{text('GUI-yes-no')}]")
-        said = sys.stdin.readline().strip().lower()
+        line = sys.stdin.readline()
+        if not line:
+            break
+        said = line.strip().lower()
         if said[:1] in ("y", "n"):
             known[question.id] = said.startswith("y")
     return known

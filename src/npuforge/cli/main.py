@@ -11,7 +11,7 @@ import typer
 
 from npuforge import __version__
 from npuforge.cli.common import print_error
-from npuforge.cli.verbs import VERBS
+from npuforge.cli.verbs import OTHER_NAMES, VERBS
 from npuforge.errors import NpuforgeError
 
 app = typer.Typer(
@@ -40,6 +40,8 @@ def _root(
 
 for _name, _command in VERBS.items():
     app.command(_name)(_command)
+for _name, _verb in OTHER_NAMES.items():
+    app.command(_name, hidden=True)(VERBS[_verb])
 
 
 def main() -> None:

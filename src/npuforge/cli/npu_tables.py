@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -286,26 +286,55 @@ def _print_npu(npu: NpuMapping, time: NpuCost) -> None:
     _print_fallbacks(npu.fallbacks, _ms_of(time))
 
 
+MOST_REASONS = 3
+"""Different reasons of one rule that are printed; `--json` has each node's."""
+
+
 def _print_fallbacks(fallbacks: Sequence[Fallback], spent: dict[str, float]) -> None:
+    """The nodes, costliest first, and each rule's reasons and remedy once behind them."""
     from npuforge.cli.common import print_table
     from npuforge.graph import short_name
     from npuforge.messages import text
     from npuforge.report import human_bytes, human_count
 
-    if fallbacks:
-        print_table(
-            text("NPU-leaves"),
-            _columns("NPU-leaves-columns"),
-            [
-                (
-                    *(f"{f.op} {short_name(f.node)}", f.kind.value.replace("_", " ")),
-                    *(human_count(f.macs), human_bytes(f.bytes)),
-                    f"{spent[f.node]:.3f}" if f.node in spent else "-",
-                    *(f"{f.rule}: {f.reason}", f.remedy, f.confidence),
-                )
-                for f in fallbacks
-            ],
-        )
+    if not fallbacks:
+        return
+    # stable: without times the order of the mapping stays
+    fallbacks = sorted(fallbacks, key=lambda f: -spent.get(f.node, 0.0))
+    print_table(
+        text("NPU-leaves"),
+        _columns("NPU-leaves-columns"),
+        [
+            (
+                *(f"{f.op} {short_name(f.node)}", f.kind.value.replace("_", " ")),
+                *(human_count(f.macs), human_bytes(f.bytes)),
+                *(f"{spent[f.node]:.3f}" if f.node in spent else "-", f.rule),
+            )
+            for f in fallbacks
+        ],
+    )
+    by_rule: dict[str, list[Fallback]] = {}
+    for fallback in fallbacks:
+        by_rule.setdefault(fallback.rule, []).append(fallback)
+    for rule, found in by_rule.items():
+        reasons = list(dict.fromkeys(f.reason for f in found))
+        _line("NPU-why", rule=rule, count=len(found), evidence=found[0].confidence,
+              ms=f"{sum(spent.get(f.node, 0.0) for f in found):.2f}")  # fmt: skip
+        _indented(reasons[:MOST_REASONS])
+        if len(reasons) > MOST_REASONS:
+            _indented([text("NPU-more", count=len(reasons) - MOST_REASONS)])
+        remedies = dict.fromkeys(f.remedy for f in found if f.remedy)
+        _indented(f"-> {remedy}" for remedy in remedies)
+
+
+def _indented(lines: Iterable[str]) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from npuforge.cli.common import console
+
+    for line in lines:
+        console().print(Padding(Text(line), (0, 0, 0, 2)))
 
 
 def _print_epochs(npu: NpuMapping) -> None:

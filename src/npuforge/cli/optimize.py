@@ -81,7 +81,7 @@ def command(
         print_json(optimization_document(made, written))
     else:
         _print(made, written)
-    refused = (Status.DIFFERS, Status.NO_KERNEL)
+    refused = (Status.DIFFERS, Status.OUTPUTS, Status.NO_KERNEL)
     if any(o.code in wanted and o.status in refused for o in made.outcomes):
         raise typer.Exit(1)
 

@@ -43,8 +43,10 @@ def command(
     round_weights: bool = typer.Option(
         False, "--round", help="Round weights for the least error of the layer's output."
     ),
-    correct_bias: bool = typer.Option(
-        False, "--correct-bias", help="Change biases so that the layers' means stay."
+    correct_bias: bool | None = typer.Option(
+        None,
+        "--correct-bias/--no-correct-bias",
+        help="Change biases so that the layers' means stay (default: yes).",
     ),
     int4: list[str] = typer.Option(
         [], "--int4", help="Layer whose weights get 4 bits, or all; repeatable."

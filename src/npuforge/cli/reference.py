@@ -47,12 +47,18 @@ def commands_page() -> str:
     import typer
 
     from npuforge.cli.main import app
+    from npuforge.cli.verbs import OTHER_NAMES
 
     root = typer.main.get_command(app)
     lines = ["# Command line", "", (root.help or "").strip(), ""]
+    others = {verb: name for name, verb in OTHER_NAMES.items()}
     commands = root.commands  # type: ignore[attr-defined]
     for name, command in commands.items():
+        if command.hidden:
+            continue
         lines += [f"## npuforge {name}", "", inspect.cleandoc(command.help or ""), ""]
+        if name in others:
+            lines += [f"`npuforge {others[name]}` is the same.", ""]
         lines += ["| argument or option | default | meaning |", "|---|---|---|"]
         for parameter in command.params:
             if parameter.name == "help":
@@ -179,6 +185,14 @@ def placement_page() -> str:
         "Where ST's compiler puts a node; the first rule that matches decides. Evidence:",
         "`compiled` was seen in compiled networks, `documented` stands in ST's operator table",
         "only, `conflict` means that sources differ and the pessimistic one is taken.",
+        "",
+        "Which operations share an epoch is predicted too. Where branches run side by side this",
+        "cannot be exact: equal detection heads of one network are compiled in different orders.",
+        "In yolov8n_steel_int8 (public, compiler 1.0.0) the first layers of the first head run",
+        "class, neck, box and those of the second neck, class, box; the second layers class",
+        "before box in the first head and box before class in the second. yolox_nano has one such",
+        "head of three. The heads differ in the sizes of their maps only, so no rule on the",
+        "graph's structure gives all of them; a schedule that looks at sizes may.",
         "",
         "| rule | runs as | evidence | reason | remedy |",
         "|---|---|---|---|---|",

@@ -16,8 +16,8 @@ from npuforge.cli import (
     evaluate,
     explore,
     lint,
-    memory,
     optimize,
+    plan,
     quantize,
     run,
     sensitivity,
@@ -39,8 +39,8 @@ VERBS: dict[str, Callable[..., None]] = {
     "evaluate": evaluate.command,
     "explore": explore.command,
     "lint": lint.command,
-    "memory": memory.command,
     "optimize": optimize.command,
+    "plan": plan.command,
     "quantize": quantize.command,
     "run": run.command,
     "sensitivity": sensitivity.command,
@@ -49,3 +49,6 @@ VERBS: dict[str, Callable[..., None]] = {
     "validate": validate.command,
     "targets": targets.command,
 }
+
+OTHER_NAMES = {"memory": "plan"}
+"""Names that still work and that help does not list: other name, verb."""

@@ -147,11 +147,13 @@ def epoch_times(c: Columns, k: Constants) -> tuple[Column, Mapping[Bottleneck, C
         k: constants of the machine.
     """
     held = k.drain_clocks_per_element * c.drain
-    inputs = c.hardware * (c.input + held) / c.npu_mhz
-    outputs = c.hardware * (c.output + held) / c.npu_mhz
-    kernels = c.hardware * c.kernel / c.npu_mhz
+    # A hybrid convolution is one in NPU units between a helper's copies.
+    units = c.hardware + c.hybrid * (c.kernel > 0)
+    inputs = units * (c.input + held) / c.npu_mhz
+    outputs = units * (c.output + held) / c.npu_mhz
+    kernels = units * c.kernel / c.npu_mhz
     flash_rate = c.flash_mhz * FLASH_BYTES_PER_CLOCK * k.flash_efficiency
-    flash = c.hardware * c.flash_bytes / flash_rate
+    flash = units * c.flash_bytes / flash_rate
     near = np.maximum(np.maximum(inputs, outputs), kernels)
     cpu_ram = near * c.cpu_ram_share * k.cpu_ram_factor
     streams = np.maximum(near, near * (1.0 - c.cpu_ram_share) + cpu_ram)

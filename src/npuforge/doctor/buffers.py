@@ -67,10 +67,18 @@ class Roles:
         event = step.event
         if event.kind == "assign" and event.args[0] == "=":
             role = self.meaning(event.args[1])
-            if role:
-                self.roles[base_of(event.name)] = role
+            name = base_of(event.name)
+            # a value put into a tensor does not change what the pointer to it means
+            element = re.search(r"\[|^\s*\*", event.name) is not None
+            if role and not (element and role not in (IN, OUT) and self.of(name) in (IN, OUT)):
+                self.roles[name] = role
         elif event.kind == "call":
             self._call(event)
+        elif event.kind == "return" and step.outer is not None and step.outer.event.target:
+            # what a function hands out is what its caller holds then
+            role = self.meaning(event.args[0]) if event.args else ""
+            if role in (IN, OUT):
+                self.roles[base_of(step.outer.event.target)] = role
 
     def meaning(self, value: str) -> str:
         """Role, or variable, that a value stands for; "" when it is neither."""

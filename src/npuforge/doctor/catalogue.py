@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from npuforge.doctor import (
     checks_cache,
@@ -21,6 +22,7 @@ from npuforge.doctor.conditions import as_proved
 from npuforge.doctor.findings import Check, Diagnosis, Finding, Rule, order
 from npuforge.doctor.log_checks import LOG_CHECKS
 from npuforge.doctor.project import Project
+from npuforge.vocab import Severity
 
 CHECKS: tuple[Check, ...] = (
     *checks_memory.CHECKS,
@@ -51,17 +53,47 @@ RULES: Mapping[str, Rule] = _rules()
 
 
 def diagnose(project: Project) -> Diagnosis:
-    """Run every check over a project; the same finding at the same place is given once."""
+    """Run every check over a project.
+
+    The same finding at the same place is given once; one that is no error and says the same of
+    several places is given once with all of them.
+    """
     findings: dict[tuple[object, ...], Finding] = {}
     for check in CHECKS:
         for finding in check.run(project):
             first = finding.evidence[0]
             key = (finding.id, first.file, first.line, first.token, finding.params)
             if key not in findings:
-                findings[key] = as_proved(project, finding)
+                proved = as_proved(project, finding)
+                if proved is not None:
+                    findings[key] = proved
     return Diagnosis(
-        tuple(sorted(findings.values(), key=order)),
+        _joined(sorted(findings.values(), key=order)),
         project.kinds,
         tuple(dict.fromkeys(project.unread)),
         project.skipped,
     )
+
+
+MAX_PLACES = 20
+"""Places shown of a finding that is there many times."""
+
+
+def _joined(ordered: list[Finding]) -> tuple[Finding, ...]:
+    joined: dict[tuple[object, ...], Finding] = {}
+    for number, finding in enumerate(ordered):
+        same: tuple[object, ...] = (
+            finding.id,
+            finding.severity,
+            finding.confidence,
+            finding.params,
+        )
+        if finding.severity is Severity.ERROR:
+            same = (number,)
+        if same not in joined:
+            joined[same] = finding
+            continue
+        places = joined[same].evidence
+        more = (finding.evidence[0],) if len(places) < MAX_PLACES else ()
+        joined[same] = replace(joined[same], evidence=(*places, *more))
+    return tuple(joined.values())

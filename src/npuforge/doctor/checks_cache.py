@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from npuforge.doctor import names
 from npuforge.doctor.buffers import IN, OUT, Effects, base_of, roles_of
 from npuforge.doctor.checks_power import npu_programs
 from npuforge.doctor.cpu_cache import CpuCache, cache_in
 from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Rule
-from npuforge.doctor.network_facts import networks_of
+from npuforge.doctor.network_facts import networks_of, on_npu
 from npuforge.doctor.project import Project
 from npuforge.doctor.sources import Program, Sources, Step, sources_of
 from npuforge.vocab import Severity
@@ -123,6 +123,8 @@ class _Walker:
         self.roles = roles_of(project, program)
         self.cache, self.switch = cache_in(project, program)
         self.state = _State()
+        self.looked: set[int] = set()
+        self.npu = all(on_npu(project, step.name) for step in program.calls(names.RUN))
         self.invalidations = [
             step for step in program.steps if step.event.kind == "call"
             and operation(step.name) in ("invalidate", "both")
@@ -130,6 +132,7 @@ class _Walker:
 
     def run(self) -> list[Finding]:
         for step in self.program.steps:
+            self._conditions(step)
             if step.event.kind == "call":
                 self._call(step)
             elif step.event.kind == "assign":
@@ -138,6 +141,17 @@ class _Walker:
         return self.state.findings
 
     # events
+
+    def _conditions(self, step: Step) -> None:
+        """What the conditions around a step read, once for each."""
+        for frame in step.frames:
+            if frame.kind in ("if", "loop") and frame.condition and frame.at not in self.looked:
+                self.looked.add(frame.at)
+                words = {"if": "if", "loop": "while"}
+                event = step.event._replace(
+                    kind="call", name=words[frame.kind], args=(frame.condition,), line=frame.line
+                )
+                self._reads(replace(step, event=event), frame.condition)
 
     def _call(self, step: Step) -> None:
         event = step.event
@@ -169,16 +183,20 @@ class _Walker:
             copied = event.args[0] == "=" and self.roles.meaning(event.args[1]) == IN
             if not copied and (not bare or event.name.startswith("*")):
                 self._write(step)
-        for name in re.findall(r"([A-Za-z_][\w>.-]*)\s*\[|\*\s*([A-Za-z_]\w*)", event.args[1]):
+        self._reads(step, event.args[1])
+
+    def _reads(self, step: Step, text: str) -> None:
+        """Elements of the output that an expression takes."""
+        for name in re.findall(r"([A-Za-z_][\w>.-]*)\s*\[|\*\s*([A-Za-z_]\w*)", text):
             if self.roles.of(name[0] or name[1]) == OUT:
-                element = re.search(rf"{re.escape(name[0] or name[1])}\s*\[[^\]]*\]", event.args[1])
+                element = re.search(rf"{re.escape(name[0] or name[1])}\s*\[[^\]]*\]", text)
                 if not (element and self._pointers(name[0])):
                     self._read(step)
 
     def _pointers(self, name: str) -> bool:
         """Whether a variable is an array of pointers: indexing it reads no tensor."""
         return any(
-            variable.pointer and variable.dims
+            variable.dims and (variable.pointer or variable.type.rstrip().endswith("_ptr"))
             for _, variable in self.sources.variables.get(name.split("->")[-1].split(".")[-1], ())
         )
 
@@ -186,7 +204,7 @@ class _Walker:
         """A finding that needs the data cache on: its switch is part of the evidence."""
         if self.switch is not None:
             evidence = (*evidence, self.switch.at())
-        certain = certain and self.cache is CpuCache.ON
+        certain = certain and self.cache is CpuCache.ON and self.npu
         self.state.findings.append(
             rule.at(
                 *evidence,

@@ -311,6 +311,8 @@ def _placed(project: Project) -> list[Placed]:
                 low = max(address.start() - NEAR, 0)
                 start = max(text.rfind("\n", low, address.start()) + 1, low)
                 before = text[start : address.start()]
+                if _REMARK.match(before):
+                    continue
                 match = (
                     _FILE_BEFORE.search(before) if re.search(r"bin|hex|raw|elf", before) else None
                 )
@@ -484,10 +486,14 @@ def _signing(project: Project) -> Iterator[Finding]:
                 continue
             start, end = text.rfind("\n", 0, match.start()) + 1, _command_end(text, match.start())
             words = text[start:end]
+            if _REMARK.match(words):
+                continue
             if re.search(r"-bin\b|\s-t\s", words) and not re.search(r"-align\b|--align", words):
                 yield NO_ALIGN.at(item.at(line_of(text, match.start()), words))
 
 
+_REMARK = re.compile(r"[ \t]*(?:#|::|@?rem\b)", re.IGNORECASE)
+"""A line of a script or build file that only says something."""
 _SIGNS = re.compile(r"SigningTool_CLI|SIGN\w*(?:TOOL|CLI|EXE)\w*")
 """The signing tool, by its name or as a variable of a build file."""
 

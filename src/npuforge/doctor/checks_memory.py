@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from npuforge.artefacts.linker_script import LinkerScript, Region, read_linker_script
 from npuforge.artefacts.recognise import Kind
+from npuforge.doctor.chip import families_of
 from npuforge.doctor.findings import Check, Finding, Rule
 from npuforge.doctor.project import Artefact, Project
 from npuforge.doctor.sources import VENDOR
@@ -79,16 +80,15 @@ def _regions(project: Project) -> Iterator[Finding]:
     found = scripts(project)
     ours = [pair for pair in found if _ours(project, *pair)]
     if not ours:
-        # in a tree for many boards a script says nothing until the build takes it
-        built = [pair for pair in found if _built(project, pair[0])]
-        for item, script in built or (found if len(found) <= MANY else ()):
+        # in a tree for many boards a script of another one says nothing
+        if len(project.of(Kind.LINKER_SCRIPT)) > MANY or families_of(project) != {"stm32n6"}:
+            return
+        for item, script in found:
             regions = [r for r in script.regions.values() if r.origin is not None]
             first = next((r for r in regions if bank_of(r.origin or 0) is None), None)
-            if first is not None and mentions_family(project):
-                many = len(project.of(Kind.LINKER_SCRIPT)) > MANY or len(found) > MANY
+            if first is not None:
                 yield OTHER_FAMILY.at(
                     item.at(first.line, first.text, first.origin),
-                    severity=Severity.WARNING if many else None,
                     region=first.name,
                     address=f"{first.origin:#010x}",
                 )
@@ -101,13 +101,27 @@ def _regions(project: Project) -> Iterator[Finding]:
 
 
 def _boot_powers(project: Project, bank: str) -> bool:
-    """Whether a boot stage in the project switches a bank on before the application starts."""
+    """Whether a boot stage or the start-up switches a bank on before it is used as a stack."""
     clock = re.compile(rf"{bank}_MEM_CLK_ENABLE|RAMCFG_SRAM{bank[-1]}_AXI")
+    startup = (
+        item
+        for item in project.artefacts
+        if item.path.suffix.lower() in (".s", ".asm") and item.size < STARTUP
+    )
+    if any(_BANK_REGISTERS.search(_ASM_COMMENT.sub("", project.text(item))) for item in startup):
+        return True
     return any(
         _BOOT.search(item.name) and clock.search(project.text(item))
         for item in project.of(Kind.C_SOURCE)
         if not VENDOR.search(item.name)
     )
+
+
+STARTUP = 1 << 20
+"""Bytes; longer assembler files are no start-up code."""
+_BANK_REGISTERS = re.compile(r"RAMCFG|SRAMSD|MEMENS?R|\b0x[45]2023[0-9a-f]{3}\b", re.IGNORECASE)
+"""RAMCFG stands at 0x52023000 (secure) and 0x42023000, as in the vendor's device header."""
+_ASM_COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*+\*/|//[^\n]*|^[ \t]*[@;#][^\n]*", re.MULTILINE)
 
 
 def _region(
@@ -167,19 +181,6 @@ def _past(script: LinkerScript, region: Region, gap: int) -> bool:
 
 
 _STACK_TOPS = ("_estack", "__StackTop", "__stack", "_stack_top", "g_idle_topstack")
-
-
-def mentions_family(project: Project) -> bool:
-    """Whether anything in the project names the STM32N6."""
-
-    def look() -> bool:
-        names = any("stm32n6" in item.name.lower() for item in project.artefacts)
-        return names or any(
-            "STM32N6" in project.text(item)[:65536].upper()
-            for item in project.of(Kind.C_SOURCE, Kind.BUILD, Kind.IOC, Kind.NETWORK_C)[:400]
-        )
-
-    return project.once("mentions_family", look)
 
 
 CHECKS = (Check("linker regions", (NO_MEMORY, OTHER_FAMILY, OFF_AT_RESET), _regions),)

@@ -34,6 +34,7 @@ _BUFFER = re.compile(
     r"\.type = DataType_(\w+)",
     re.DOTALL,
 )
+_LAST = re.compile(r"\.last_epoch_num = (\d{1,6})\b")
 MANY = 0.1
 """Share of software epochs above which the CPU is likely to set the time."""
 FLOAT_TIMES = 2
@@ -54,14 +55,18 @@ def _run(project: Project) -> Iterator[Finding]:
 def _software(project: Project, facts: NetworkFacts) -> Iterator[Finding]:
     count = sum("pure_sw" in flag for flag in facts.flags)
     text = project.text(facts.artefact)
+    # a blob holds many epochs of the NPU: blocks and epochs are not the same
+    numbers = [int(number) for number in _LAST.findall(text)]
+    total = max([facts.epochs, *numbers])
+    known = bool(numbers) or not any("blob" in flag for flag in facts.flags)
     if count and facts.epochs:
         line = line_of(text, max(text.find("EpochBlock_Flags_pure_sw"), 0))
-        share = count / facts.epochs
+        share = count / total
         yield SOFTWARE.at(
             facts.artefact.at(line, "EpochBlock_Flags_pure_sw"),
-            severity=None if share > MANY and count > 1 else Severity.INFO,
+            severity=None if known and share > MANY and count > 1 else Severity.INFO,
             count=count,
-            total=facts.epochs,
+            total=total,
         )
     found = _CONV.search(text)
     if found:

@@ -10,6 +10,7 @@ from npuforge.artefacts.text import line_of
 from npuforge.doctor import names
 from npuforge.doctor.checks_memory import scripts
 from npuforge.doctor.checks_runtime import defines
+from npuforge.doctor.chip import is_other
 from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Rule
 from npuforge.doctor.network_facts import NetworkFacts, networks_of
 from npuforge.doctor.project import Project
@@ -52,7 +53,8 @@ def npu_programs(project: Project) -> tuple[tuple[Program, Step], ...]:
 
     def make() -> tuple[tuple[Program, Step], ...]:
         found = []
-        for program in programs_of(project):
+        # the stai interface runs networks on chips without an NPU too
+        for program in () if is_other(project) else programs_of(project):
             run = next(program.calls(names.RUN), None)
             if run is not None and not VENDOR.search(program.source.artefact.name):
                 found.append((program, run))
@@ -111,7 +113,7 @@ def _power(project: Project) -> Iterator[Finding]:
             continue
         clock = re.compile(
             rf"AXISRAM{number}_MEM_CLK_ENABLE|AXISRAM{number}_CLK_ENABLE|MEMENS?R\b|"
-            rf"LL_MEM_AXISRAM{number}|AXISRAM{number}EN"
+            rf"{_LL_ON}LL_MEM_AXISRAM{number}\b|AXISRAM{number}EN"
         )
         power = re.compile(
             rf"RAMCFG_SRAM{number}|SRAMSD|HAL_RAMCFG_EnableAXISRAM\s*\(\s*(?!&?hramcfg)"
@@ -125,10 +127,14 @@ def _power(project: Project) -> Iterator[Finding]:
             yield BANK_POWER.at(where, run.at(), bank=name)
 
 
-_NPU_ON = re.compile(r"RCC_NPU_CLK_ENABLE|LL_AHB5_GRP1_PERIPH_NPU|NPUEN\b|npu_clk|AHB5ENS?R")
+_LL_ON = r"(?:EnableClock\s*\(|=|#[ \t]*define\b)[^;]{0,400}?"
+"""Where an LL mask switches a clock on; the same names stand in calls for reset and sleep."""
+_NPU_ON = re.compile(
+    rf"RCC_NPU_CLK_ENABLE|{_LL_ON}LL_AHB5_GRP1_PERIPH_NPU\b|NPUEN\b|npu_clk|AHB5ENS?R"
+)
 _CACHE_ON = re.compile(
-    r"CACHEAXI_CLK_ENABLE|LL_AHB5_GRP1_PERIPH_CACHEAXI|CACHEAXIEN|npu_cache_init|AHB5ENS?R|"
-    r"npu_cache_enable|HAL_CACHEAXI_MspInit"
+    rf"CACHEAXI_CLK_ENABLE|{_LL_ON}LL_AHB5_GRP1_PERIPH_CACHEAXI\b|CACHEAXIEN|npu_cache_init|"
+    r"AHB5ENS?R|npu_cache_enable|HAL_CACHEAXI_MspInit"
 )
 _SRAMSD = re.compile(r"SRAMSD")
 
@@ -270,7 +276,7 @@ def _isolation(project: Project) -> Iterator[Finding]:
         if region.origin is not None and "x" in region.attributes.lower()
     }
     for program in programs_of(project):
-        yield from _own_ram(program, code)
+        yield from _own_ram(sources, program, code)
 
 
 def _rif(program: Program, function: str, argument: str) -> Step | None:
@@ -285,12 +291,25 @@ _RISAF_OF = {2: 0x3400_0000, 3: 0x3410_0000, 7: 0x3400_0000}
 """RAM behind a filter: RISAF2 and 3 for AXISRAM1 and 2, RISAF7 for FLEXMEM."""
 
 
-def _own_ram(program: Program, code: set[int]) -> Iterator[Finding]:
+def _opens(sources: Sources, step: Step) -> bool:
+    """Whether a filter is given the whole window for everybody, as the vendor's own init does."""
+    body = sources.body(step.source, step.function)
+    return all(
+        re.search(rf"\b{part}\s*=\s*{value}\b", body)
+        for part, value in (
+            ("ReadWhitelist", "RIF_CID_MASK"),
+            ("WriteWhitelist", "RIF_CID_MASK"),
+            ("StartAddress", "0(?:x0+)?[uUlL]*"),
+        )
+    )
+
+
+def _own_ram(sources: Sources, program: Program, code: set[int]) -> Iterator[Finding]:
     """A filter configured over the RAM that the program runs from."""
     for step in program.steps:
         if step.event.kind == "call" and step.name.startswith("HAL_RIF_RISAF_Config"):
             match = re.search(r"\bRISAF(\d{1,3})(?:_S)?\b", step.args[0] if step.args else "")
-            if match and _RISAF_OF.get(int(match[1])) in code:
+            if match and _RISAF_OF.get(int(match[1])) in code and not _opens(sources, step):
                 yield OWN_RAM.at(step.at(), number=match[1])
                 return
 
@@ -315,13 +334,13 @@ def _sleep(project: Project) -> Iterator[Finding]:
                 yield SLEEP_OFF.at(step.at(), run.at())
         if _polls(project) or sources.text_mentions(_SLEEP_ALL) or _awake(project, sources):
             continue
-        if not sources.text_mentions(re.compile(r"NPU_CLK_SLEEP_ENABLE")):
+        if not _kept(sources, "NPU"):
             yield SLEEP.at(run.at())
             return
         missing = [
             part
             for part in ("CACHEAXI", *sorted(_ram(networks_of(project))))
-            if not sources.text_mentions(re.compile(rf"RCC_{part}(?:_MEM)?_CLK_SLEEP_ENABLE"))
+            if not _kept(sources, part)
         ]
         if missing:
             where = next(
@@ -346,7 +365,17 @@ def _awake(project: Project, sources: Sources) -> bool:
     return waits and not sources.text_mentions(_IDLE_SLEEPS)
 
 
-_SLEEP_ALL = re.compile(r"LPENS?R\b|LL_\w+_EnableClockLowPower|EnableClockSleep")
+_SLEEP_ALL = re.compile(r"LPENS?R\b|EnableClockLowPower\s*\(\s*(?!LL_)|EnableClockSleep")
+
+
+def _kept(sources: Sources, part: str) -> bool:
+    """Whether the clock of a part is kept on in sleep, by the HAL's macro or an LL mask."""
+    return sources.text_mentions(
+        re.compile(
+            rf"RCC_{part}(?:_MEM)?_CLK_SLEEP_ENABLE|"
+            rf"EnableClockLowPower\s*\([^;]{{0,400}}?_{part}\b"
+        )
+    )
 
 
 def _ram(networks: tuple[NetworkFacts, ...]) -> set[str]:

@@ -359,7 +359,17 @@ def _ceiling(sources: Sources) -> tuple[int, Evidence] | None:
         value = constant(macro.body, sources.values)
         if value is not None:
             return value, source.at(macro.line, f"#define {macro.name} {macro.body}")
+    for source, macro in sources.macros.get("configMAX_SYSCALL_INTERRUPT_PRIORITY", ()):
+        value = constant(macro.body, sources.values)
+        if value is not None:
+            shown = source.at(macro.line, f"#define {macro.name} {macro.body}")
+            return value >> (8 - PRIORITY_BITS), shown
     return None
+
+
+PRIORITY_BITS = 4
+"""Bits of an interrupt priority of the STM32N6 (__NVIC_PRIO_BITS in the device header); FreeRTOS
+takes the ceiling as the register holds it, in the upper bits."""
 
 
 CHECKS = (

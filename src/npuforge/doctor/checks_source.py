@@ -240,15 +240,23 @@ def _smps(project: Project, sources: Sources) -> Iterator[Finding]:
         if event.kind != "assign" or not re.search(r"PLL1\.PLLN$", event.name):
             continue
         numbers: dict[str, int] = {}
+        other_source = False
         for other in function.events:
             if other.kind == "assign":
-                match = re.search(r"PLL1\.PLL(M|N|P1|P2)$", other.name)
+                match = re.search(
+                    r"PLL1\.PLL(M|N|P1|P2)$|(IC1)Selection\.ClockDivider$", other.name
+                )
                 value = constant(other.args[1], sources.values)
                 if match and value:
-                    numbers[match[1]] = value
-        if not {"M", "N"} <= set(numbers):
+                    numbers[match[1] or match[2]] = value
+                selected = other.name.endswith("IC1Selection.ClockSelection")
+                other_source = other_source or (selected and "PLL1" not in other.args[1])
+        if not {"M", "N"} <= set(numbers) or other_source:
             return
-        mhz = 64 / numbers["M"] * numbers["N"] / numbers.get("P1", 1) / numbers.get("P2", 1)
+        # the CPU is clocked by IC1, which divides the PLL
+        mhz = 64 / numbers["M"] * numbers["N"]
+        for divider in ("P1", "P2", "IC1"):
+            mhz /= numbers.get(divider, 1)
         if mhz > 650 and not sources.text_mentions(
             re.compile(r"VOLTAGE_SCALE0|SMPS|SMPS_Init|GPIO_PIN_12|GPIO_PIN_4\b")
         ):
@@ -356,12 +364,35 @@ def _window(steps: tuple[Step, ...], run: Step) -> Iterator[Finding]:
                 return
 
 
+_STACK_ARGUMENT = {
+    "xTaskCreate": 2, "xTaskCreateStatic": 2, "tx_thread_create": 5, "osThreadNew": 2
+}  # fmt: skip
+_WIDTHS = {"UCHAR": 1, "uint8_t": 1, "CHAR": 1, "char": 1, "ULONG": 4, "uint32_t": 4,
+           "StackType_t": 4, "uint64_t": 8}  # fmt: skip
+
+
+def _stack_size(sources: Sources, text: str, *, attributes: bool) -> int | None:
+    """Size argument of a task: a number, ``sizeof`` of an array, or a member of its attributes."""
+    match = re.fullmatch(r"\(*(?:sizeof\s*\(?|&)\s*(\w+)\)*", text.strip())
+    found = sources.variables.get(match[1], []) if match else []
+    if attributes:
+        bodies = [re.search(r"\.stack_size\s*=\s*([^,}]+)", v.initial) for _, v in found]
+        numbers = [constant(body[1], sources.values) for body in bodies if body]
+        return numbers[0] if len(numbers) == 1 else None
+    if len(found) == 1:
+        variable = found[0][1]
+        width = next((w for name, w in _WIDTHS.items() if name in variable.type.split()), None)
+        count = constant(variable.dims[0], sources.values) if len(variable.dims) == 1 else None
+        return None if width is None or count is None else width * count
+    return constant(text, sources.values)
+
+
 def _stacks(sources: Sources, program: Program) -> Iterator[Finding]:
     for step in program.calls(names.TASK_CREATE):
-        place = {"xTaskCreate": 2, "xTaskCreateStatic": 2, "tx_thread_create": 5}.get(step.name)
+        place = _STACK_ARGUMENT.get(step.name)
         if place is None or place >= len(step.args):
             continue
-        size = constant(step.args[place], sources.values)
+        size = _stack_size(sources, step.args[place], attributes=step.name.startswith("os"))
         if size is None:
             continue
         words = 4 if step.name.startswith("x") else 1
@@ -407,7 +438,7 @@ def _tick(project: Project, sources: Sources) -> Iterator[Finding]:
             continue
         handler = sources.functions.get("SysTick_Handler", [])
         feeds = sources.text_mentions(
-            re.compile(r"HAL_IncTick|HAL_GetTick\s*\(\s*void\s*\)|uwTick")
+            re.compile(r"HAL_IncTick|HAL_GetTick\s*\(\s*(?:void\s*\)|\)\s*\{)|uwTick")
         )
         if not feeds:
             where = [source.at(f.line, "SysTick_Handler") for source, f in handler[:1]]

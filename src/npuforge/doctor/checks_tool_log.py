@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from npuforge.doctor.findings import Check, Confidence, Finding
+from npuforge.doctor.findings import Check, Finding
 from npuforge.doctor.log_project import LogFile, logs_of
 from npuforge.doctor.log_rules import LOG_RULES
 from npuforge.doctor.project import Project
+from npuforge.vocab import Severity
 
 _NAMES = (
     "K26-unallocated", "K26-quant-file", "K26-not-implemented", "K26-tool-error",
@@ -17,6 +18,8 @@ _NAMES = (
     "K19-log-external-activations",
     "K19-log-not-quantized", "K19-random-data", "K22-log-bias", "K27-log-clocks",
 )  # fmt: skip
+MANY = 0.1
+"""Share of software epochs above which the CPU is likely to set the time."""
 _RUNTIME = re.compile(
     r"undefined reference to [`'\"‘“]?((?:LL_|ll_aton|stai_|npu_|NPU|mcu_cache|aiPlatform)\w*)"
 )
@@ -175,7 +178,7 @@ def _report(log: LogFile) -> Iterator[Finding]:
             share = counts["sw"] / counts["total"]
             yield LOG_RULES["K19-log-software-epochs"].at(
                 log.at(line),
-                confidence=Confidence.HIGH if share > 0.1 else Confidence.LOW,
+                severity=None if share > MANY and counts["sw"] > 1 else Severity.INFO,
                 count=counts["sw"],
                 total=counts["total"],
             )

@@ -192,6 +192,8 @@ def _by_order(project: Project) -> Iterator[Finding]:
     for source, _, event in sources.all_events():
         if event.kind != "assign" or not re.search(r"\bout\w*|\bbuf\w*", event.args[1]):
             continue
+        if re.search(r"(?:size|len|length|bytes)$", event.args[1]):
+            continue  # a packet or a frame by its size, not an output
         for frame in event.frames:
             match = _ORDER.search(frame.condition) if frame.kind in ("if", "else") else None
             if match and (constant(match[1], sources.values) or 0) > 16:

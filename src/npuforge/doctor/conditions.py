@@ -263,10 +263,15 @@ def _named_sources(project: Project) -> Mapping[str, Artefact]:
     return {item.name: item for item in project.of(Kind.C_SOURCE)}
 
 
-def as_proved(project: Project, finding: Finding) -> Finding:
-    """A finding whose code the files do not prove to be compiled is a warning, not an error."""
+def as_proved(project: Project, finding: Finding) -> Finding | None:
+    """A finding whose code the files do not prove to be compiled is a warning, not an error.
+
+    One that is no error is dropped where its code is surely left out.
+    """
     if finding.severity is not Severity.ERROR:
-        return finding
+        first = finding.evidence[0]
+        left_out = first.line and compiled(project, first.file, first.line) is False
+        return None if left_out else finding
     for evidence in finding.evidence:
         places = [(evidence.file, evidence.line), *evidence.via]
         if any(line and compiled(project, file, line) is not True for file, line in places):

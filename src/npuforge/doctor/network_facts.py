@@ -241,6 +241,19 @@ def _array(body: str, name: str) -> list[str]:
     return re.findall(r"-?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", match[1]) if match else []
 
 
+_STAI_RUN = re.compile(r"stai_(\w+)_run")
+
+
+def on_npu(project: Project, run: str) -> bool:
+    """Whether a call that runs a network surely runs it on the NPU.
+
+    The stai interface is that of networks for the CPU too; the generated file of the network with
+    this name tells.
+    """
+    match = _STAI_RUN.fullmatch(run)
+    return match is None or any(facts.name == match[1] for facts in networks_of(project))
+
+
 def networks_of(project: Project) -> tuple[NetworkFacts, ...]:
     """Facts of every generated network, equal copies once."""
 

@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from npuforge.artefacts.c_source import CSource, Event, Frame, Function, Macro, Variable, read_c
 from npuforge.artefacts.recognise import Kind
@@ -27,7 +28,7 @@ MAX_STEPS = 200_000
 MAX_CALL_DEPTH = 14
 
 VENDOR = re.compile(
-    r"(?:^|/)(?:STM32N6xx_HAL_Driver|CMSIS\w*|ll_aton|Npu|AI_Runtime|stedgeai-lib|Third_?Party|"
+    r"(?:^|/)(?:STM32N6xx_HAL_Driver|CMSIS\w*|ll_aton|Npu(?=/(?:ll_aton|Devices))|AI_Runtime|stedgeai-lib|Third_?Party|"
     r"FreeRTOS[\w-]*|threadx[\w-]*|usbx|netxduo|filex|levelx|USB_Device|STM32_USB\w*|lvgl|Components|Utilities|"
     r"TouchGFX|touchgfx|ISP_Library|STM32_ISP_Library|STM32_ExtMem_Manager|mbedtls|lwip|LwIP|"
     r"uvcl|openblt|tinyusb|zephyr|tensorflow|tflite-micro|edge-impulse-sdk|arm_math|CMSIS-DSP|"
@@ -44,6 +45,7 @@ _WORDS_OF_INTEREST = (
     "otp", "vtor", "ethosu", "pp_params", "postprocess", "xtaskcreate", "tx_thread_create",
     "osthread", "nvic_enableirq", "sramsd", "camerapipeline", "_sbrk", "dwt", "hardfault_handler",
     "app_main", "extmem", "inference", "network", "hal_inctick", "float16", "configlibrary_max",
+    "configmax_syscall",
     "tx_byte_pool", "mpu_", "zeropoint", "zero_point", "dcache", "d-cache",
 )  # fmt: skip
 _PATTERNS_OF_INTEREST = tuple(
@@ -70,6 +72,15 @@ def interesting(text: str) -> bool:
     )
 
 
+_BY_NAME = re.compile(
+    r"(?:HAL|LL|MX|BSP|stai|ll|tx|os|npu|mcu|ARM)_\w+|v[A-Z]\w+|_\w+|SystemInit\w*|"
+    r"\w*(?:Handler|Callback|Cb|Hook|_cb|MspInit|MspDeInit|_isr|ISR|constructor)",
+)
+"""Functions that something outside of the sources calls by their name."""
+_SETS_UP = re.compile(r"_CLK_|EnableClock|RAMCFG|Mapped|RIMC|RISC|RISAF|RIFSC|ENS?R\b|EXTMEM_|XSPI")
+_TYPE = re.compile(r"[ \t]*(?:(?!(?:return|else|do|case)\b)[A-Za-z_]\w*[ \t*]+)+")
+"""What stands before the name of a function where it is declared."""
+_CPP = re.compile(r"\.(?:cpp|cc|hpp|cxx|hh)$", re.IGNORECASE)
 PRIMITIVE = re.compile(
     r"LL_ATON\w*|LL_Buffer\w*|stai_\w+|SCB_\w*Cache\w*|[mn][cp]u_cache\w*|\w*D[Cc]ache\w*|"
     r"__HAL_RCC_\w+|HAL_RAMCFG\w*|HAL_RIF\w*|BSP_XSPI\w*|HAL_XSPI\w*|EXTMEM\w*|MX\d+\w*Map\w*|"
@@ -237,11 +248,21 @@ class Sources:
     def resolve(self, name: str, near: Source) -> tuple[Source, Function] | None:
         """The definition a call means: the file's own, else the nearest in the tree of folders."""
         if name not in self.functions:
-            return None
+            return self._method(name, near)
         key = (name, near.artefact.name)
         if key not in self._resolved:
             self._resolved[key] = self._nearest(name, near)
         return self._resolved[key]
+
+    def _method(self, name: str, near: Source) -> tuple[Source, Function] | None:
+        """A call of a C++ method, or of a function in a namespace, where only one has its name."""
+        tail = re.split(r"\.|->|::", name)[-1]
+        if tail == name or not _CPP.search(near.artefact.name):
+            return None
+        found = [
+            pair for pair in self.functions.get(tail, ()) if _CPP.search(pair[0].artefact.name)
+        ]
+        return found[0] if len(found) == 1 else None
 
     def _nearest(self, name: str, near: Source) -> tuple[Source, Function] | None:
         found = self.functions[name]
@@ -280,17 +301,70 @@ class Sources:
         def look() -> bool:
             return any(
                 pattern.search(self._code(item))
-                for item in self.project.of(Kind.C_SOURCE, Kind.C_HEADER)
-                if not VENDOR.search(item.name)
+                for item in self.project.once("own C files", self._own_files)
             )
 
         return self.project.once(("mentions", pattern), look)
 
+    def _own_files(self) -> tuple[Artefact, ...]:
+        files = self.project.of(Kind.C_SOURCE, Kind.C_HEADER)
+        return tuple(item for item in files if not VENDOR.search(item.name))
+
     def _code(self, item: Artefact) -> str:
         """A file without its comments."""
-        return self.project.once(
-            ("without comments", item.path), lambda: _COMMENT.sub(" ", self.project.text(item))
-        )
+
+        def make() -> str:
+            text = self.project.text(item)
+            dead = self.project.once("dead functions", self._dead).get(item.path)
+            if dead:
+                lines = text.split("\n")
+                for first, last in reversed(dead):
+                    del lines[first - 1 : last]
+                text = "\n".join(lines)
+            return _COMMENT.sub(" ", text)
+
+        return self.project.once(("without comments", item.path), make)
+
+    def _dead(self) -> Mapping[Path, list[tuple[int, int]]]:
+        """Lines of functions that nothing names: what they do, nobody does.
+
+        Only where an entry point is known; what start-up code, libraries and linkers may call by
+        its name counts as used.
+        """
+        if not any(name in self.functions for name in ENTRIES):
+            return {}
+        named: set[str] = set()
+        for _, function, event in self.all_events():
+            words = _words(" ".join((event.name, *event.args)))
+            named.update(word for word in words if word != function.name)
+        for variables in self.variables.values():
+            for _, variable in variables:
+                named.update(_words(variable.initial))
+        for macros in self.macros.values():
+            for _, macro in macros:
+                named.update(_words(macro.body))
+        # only what sets hardware up is asked for in texts
+        suspects = {
+            function.name: (source, function)
+            for source in self.files
+            for function in source.code.functions
+            if function.name not in named
+            and function.name not in ENTRIES
+            and not _BY_NAME.fullmatch(function.name)
+            and _SETS_UP.search(self.body(source, function))
+        }
+        for item in self.project.once("own C files", self._own_files) if suspects else ():
+            text = self.project.text(item)
+            here = [name for name in suspects if name in text]
+            if here:
+                text = _COMMENT.sub(" ", text)
+            for name in here:
+                if _taken(name, text):
+                    del suspects[name]
+        dead: dict[Path, list[tuple[int, int]]] = defaultdict(list)
+        for source, function in sorted(suspects.values(), key=lambda pair: pair[1].line):
+            dead[source.artefact.path].append((function.line, function.end))
+        return dead
 
     def defines(self, name: str) -> bool:
         """Whether a source defines a macro, or a build file names it."""
@@ -313,6 +387,17 @@ class Sources:
             for function in source.code.functions:
                 for event in function.events:
                     yield source, function, event
+
+
+def _taken(name: str, text: str) -> bool:
+    """Whether a text has a name in another place than in front of its parameters."""
+    for match in re.finditer(rf"\b{re.escape(name)}\b", text):
+        before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        if not (
+            _TYPE.fullmatch(before) and text[match.end() : match.end() + 8].lstrip()[:1] == "("
+        ):
+            return True
+    return False
 
 
 def _is_header(source: Source) -> bool:

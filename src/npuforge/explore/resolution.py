@@ -67,6 +67,16 @@ def at_resolution(graph: Graph, height: int, width: int) -> Graph:
     return replace(graph, tensors=work.tensors, nodes=tuple(nodes))
 
 
+def image_size(graph: Graph) -> tuple[int, int] | None:
+    """Rows and columns of the one image input; None without a single one."""
+    images = [n for n in graph.inputs if len(graph.tensor(n).shape) == IMAGE_RANK]
+    if len(images) != 1:
+        return None
+    first = _first_row(graph, images[0])
+    rows, columns = graph.tensor(images[0]).shape[first : first + 2]
+    return rows, columns
+
+
 def _first_row(graph: Graph, name: str) -> int:
     """The axis of an image's rows: 2 where a transpose brings its channels behind, else 1."""
     readers = graph.consumers.get(name, ())

@@ -15,14 +15,15 @@ from npuforge.cost import (
     place_activations,
 )
 from npuforge.cost.neural_art import cost_of_works
-from npuforge.errors import PlanError
+from npuforge.errors import PlanError, UsageError
 from npuforge.explore.fit import limited, on_chip, tiling_ms
 from npuforge.explore.order import best_order
+from npuforge.explore.resolution import at_resolution, image_size
 from npuforge.explore.system import load_models
 from npuforge.explore.tiling import FEW, tile_into, tile_least
 from npuforge.graph import Graph
-from npuforge.lowering import BufferKind, Schedule
-from npuforge.mapping import map_to_npu
+from npuforge.lowering import BufferKind, Schedule, lower
+from npuforge.mapping import map_graph, map_to_npu
 from npuforge.memory.layout import layout_system, remaining
 from npuforge.memory.plan import plan_memory
 from npuforge.memory.shortfall import (
@@ -45,7 +46,8 @@ class Remedy:
     """A change and what it does.
 
     Attributes:
-        kind: "in place", "order", "pool", "tiling", "integers", "resolution" or "spill".
+        kind: "in place", "order", "pool", "tiling", "integers", "resolution" or "spill"; of two
+            together "order + tiling", "resolution + tiling" or "integers + resolution".
         detail: what exactly, in words or names.
         planned: bytes of activations on the chip after it, as planned.
         fits: whether that is on the chip altogether.
@@ -82,9 +84,9 @@ class Diagnosis:
     remedies: tuple[Remedy, ...]
     epoch: int | None = None
 
-    def helps(self, kind: str) -> bool:
-        """Whether a remedy of this kind is enough."""
-        return any(r.kind == kind and r.fits for r in self.remedies)
+    def helps(self, *kinds: str) -> bool:
+        """Whether a remedy of one of these kinds is enough."""
+        return any(r.kind in kinds and r.fits for r in self.remedies)
 
 
 def diagnose(name: str, graph: Graph, schedule: Schedule, target: Target) -> Diagnosis | None:
@@ -93,7 +95,10 @@ def diagnose(name: str, graph: Graph, schedule: Schedule, target: Target) -> Dia
     Remedies: element-wise operators in place of an input that ends there; another order of the
     steps; memory of the system opened to activations; steps in stripes of rows; activations as int8
     where they are float; a smaller input, with all maps in proportion; the fewest bytes of buffers
-    in memory outside of the chip, with the time that costs. Every one is planned.
+    in memory outside of the chip, with the time that costs. Every one is planned. Where stripes
+    alone are not enough, what is enough together: another order in stripes, a larger input in
+    stripes than without, a larger input as int8. What keeps the network comes first, then by
+    predicted time.
 
     Args:
         name: of the network.
@@ -107,8 +112,13 @@ def diagnose(name: str, graph: Graph, schedule: Schedule, target: Target) -> Dia
         return None
     found = [*_in_place(schedule, inside), *_order(schedule, inside), *_pool(schedule, inside)]
     found += [*_tiling(schedule, inside), *_integers(schedule, inside)]
-    found += [*_resolution(schedule, inside), *_spill(graph, schedule, target, inside, capacity)]
-    ranked = sorted(found, key=lambda r: (not r.fits, r.outside, _rank(r.kind), r.planned))
+    smaller = _resolution(graph, schedule, target, inside)
+    found += [remedy for _, remedy in smaller]
+    if not any(r.fits and r.kind in ("order", "tiling") for r in found):
+        alone = max((side for side, _ in smaller), default=0.0)
+        found += _together(graph, schedule, target, inside, alone)
+    found += _spill(graph, schedule, target, inside, capacity)
+    ranked = sorted(found, key=_rank)
     short = find_shortfall(schedule, capacity)
     return Diagnosis(name, short, tuple(ranked), _epoch(graph, target, short.node))
 
@@ -136,15 +146,19 @@ def diagnose_system(description: SystemDescription) -> tuple[Diagnosis, ...]:
         board = limited(left, entry.activations) if entry.activations else left
         found = diagnose(model.name, model.graph, model.schedule, board)
         if found is not None and not (
-            found.helps("order") or (entry.tiling and found.helps("tiling"))
+            found.helps("order") or (entry.tiling and found.helps("tiling", "order + tiling"))
         ):
             kept.append(found)
     return tuple(kept)
 
 
-def _rank(kind: str) -> int:
-    """Changes of nothing but memory come before those that change the network."""
-    return ("in place", "order", "pool", "tiling", "integers", "resolution", "spill").index(kind)
+def _rank(remedy: Remedy) -> tuple[bool, bool, bool, bool, float, int]:
+    """Changes of nothing but memory come before those that change the network, what stays on the
+    chip before what leaves it; among them the predicted time counts, then bytes."""
+    changes = any(kind in remedy.kind for kind in ("integers", "resolution"))
+    added = remedy.added_ms
+    return (not remedy.fits, remedy.outside > 0, changes, added is None, added or 0.0,
+            remedy.planned)  # fmt: skip
 
 
 def _planned(schedule: Schedule, target: Target) -> int | None:
@@ -205,7 +219,8 @@ def _in_place(schedule: Schedule, inside: Target) -> Iterator[Remedy]:
     }
     changed = replace(schedule, steps=steps, buffers=buffers, tensors=tensors)
     if bytes_needed(changed) < bytes_needed(schedule):
-        yield _tried("in place", f"{len(home)} buffers", changed, inside)
+        made = _tried("in place", f"{len(home)} buffers", changed, inside)
+        yield replace(made, added_ms=0.0)
 
 
 def _order(schedule: Schedule, inside: Target) -> Iterator[Remedy]:
@@ -267,21 +282,83 @@ def _resized(schedule: Schedule, factors: dict[str, float]) -> Schedule:
     )
 
 
-def _resolution(schedule: Schedule, inside: Target) -> Iterator[Remedy]:
-    """The largest input that fits; maps with two sides shrink with the square."""
+def _resolution(
+    graph: Graph, schedule: Schedule, target: Target, inside: Target, integers: bool = False
+) -> list[tuple[float, Remedy]]:
+    """The largest input that fits, with its part of a side; maps with two sides shrink with the
+    square."""
+    floats = {n for n, b in schedule.buffers.items() if b.dtype is DType.FLOAT32 and b.data is None}
     maps = {
         buffer.name
         for buffer in schedule.activations
         if len(buffer.shape) == 4 and min(buffer.shape[1:3]) > 1
     }
-    if not maps:
-        return
+    if not maps or (integers and not floats):
+        return []
     for side in SIDES:
-        changed = _resized(schedule, dict.fromkeys(maps, side * side))
-        remedy = _tried("resolution", f"{side:g} of each side of the input", changed, inside)
+        factors = {
+            name: (side * side if name in maps else 1.0)
+            * (0.25 if integers and name in floats else 1.0)
+            for name in (maps | floats if integers else maps)
+        }
+        detail = f"{side:g} of each side of the input"
+        kind = "integers + resolution" if integers else "resolution"
+        remedy = _tried(kind, detail, _resized(schedule, factors), inside)
         if remedy.fits:
-            yield remedy
-            return
+            if not integers:
+                remedy = _timed(remedy, graph, _smaller(graph, side), target)
+            return [(side, remedy)]
+    return []
+
+
+def _smaller(graph: Graph, side: float) -> Graph | None:
+    """The network for a smaller input; None where it cannot follow."""
+    sides = image_size(graph)
+    if sides is None:
+        return None
+    try:
+        return at_resolution(graph, *(max(1, round(n * side)) for n in sides))
+    except UsageError:
+        return None
+
+
+def _timed(remedy: Remedy, graph: Graph, other: Graph | None, target: Target) -> Remedy:
+    """A remedy with the predicted time of the network that it leaves, everything on the chip.
+
+    Stripes run on the CPU: where they are part of it only what is added has a meaning.
+    """
+    if other is None or not target.has_neural_art:
+        return remedy
+    after, before = _times(other, target)[1], _times(graph, target)[1]
+    if remedy.added_ms is not None:
+        return replace(remedy, added_ms=remedy.added_ms + after - before)
+    return replace(remedy, ms=after, before_ms=before, added_ms=after - before)
+
+
+def _together(
+    graph: Graph, schedule: Schedule, target: Target, inside: Target, alone: float
+) -> Iterator[Remedy]:
+    """Pairs of remedies, each with their effect together, where stripes alone are not enough; an
+    input only where it is larger than what is enough alone."""
+    ordering = best_order(schedule)
+    if ordering.after < ordering.before:
+        for made in _tiling(ordering.schedule, inside):
+            if made.fits:
+                yield replace(made, kind="order + tiling", detail=f"another order, {made.detail}")
+    for side in (side for side in SIDES if side > alone):
+        smaller = _smaller(graph, side)
+        if smaller is None:
+            continue
+        lowered = lower(smaller, map_graph(smaller, target), target)
+        found = next((r for r in _tiling(lowered, inside) if r.fits), None)
+        if found is not None:
+            detail = f"{side:g} of each side of the input, {found.detail}"
+            joint = replace(found, kind="resolution + tiling", detail=detail)
+            yield _timed(joint, graph, smaller, target)
+            break
+    for side, both in _resolution(graph, schedule, target, inside, integers=True):
+        if side > alone:
+            yield both
 
 
 def _spill(

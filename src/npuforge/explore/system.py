@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from npuforge.artefacts.elf import read_elf
@@ -19,7 +19,8 @@ from npuforge.memory.layout import SystemLayout, layout_system
 from npuforge.memory.ledger import Ledger, linked_ledger
 from npuforge.memory.linker import STACK_BYTES
 from npuforge.memory.plan import Plan
-from npuforge.memory.system import SystemDescription
+from npuforge.memory.system import ModelEntry, SystemDescription
+from npuforge.memory.verify import verify_plan
 from npuforge.memory.verify_system import verify_layout
 from npuforge.targets import Target, load_target
 
@@ -50,8 +51,14 @@ def load_models(description: SystemDescription, target: Target) -> tuple[SystemM
                 field=f"models[{number}].name",
                 reason=f"{name} is taken; give one of them another name",
             )
-        models.append(SystemModel(name, graph, lower(graph, map_graph(graph, target), target)))
+        asked = _asked(entry, target)
+        models.append(SystemModel(name, graph, lower(graph, map_graph(graph, asked), asked)))
     return tuple(models)
+
+
+def _asked(entry: ModelEntry, target: Target) -> Target:
+    """The target with the lifetime rules that a model of the description asks for."""
+    return replace(target, keep_inputs=target.keep_inputs or entry.keep_inputs)
 
 
 def plan_description(description: SystemDescription) -> SystemLayout:
@@ -70,6 +77,7 @@ def plan_description(description: SystemDescription) -> SystemLayout:
     def planner(name: str, schedule: Schedule, left: Target) -> tuple[Schedule, Plan]:
         entry = entries[name]
         fitted = fit_schedule(schedule, left, entry.activations or None, tiling=entry.tiling)
+        verify_plan(fitted.schedule, fitted.plan, _asked(entry, left))
         return fitted.schedule, fitted.plan
 
     layout = layout_system(

@@ -18,7 +18,7 @@ from npuforge.lowering import BufferKind, Schedule
 from npuforge.lowering.rows import pitch
 from npuforge.lowering.stripes import Run, Stripes
 from npuforge.lowering.tile import moved_bytes, row_steps, tile
-from npuforge.memory.plan import Plan, plan_memory
+from npuforge.memory.plan import Plan, plan_memory, pool_groups
 from npuforge.memory.shortfall import bytes_needed
 from npuforge.memory.spans import live_bytes, spans_of
 from npuforge.targets import Target, Use
@@ -280,7 +280,8 @@ def tile_into(
     """A tiling whose plan lies in the target's activation memory, and the plan.
 
     The bytes alive must fit, and then their addresses: where these leave gaps, less is asked for.
-    Memories that do not touch may still be too small one by one; the search does not see that.
+    Where memories do not touch, no buffer may exceed the largest of them: in the end so little is
+    asked for that everything lies there.
 
     Args:
         schedule: the network.
@@ -294,8 +295,12 @@ def tile_into(
     capacity = sum(pool.size for pool in target.pools_for(Use.ACTIVATIONS))
     if limit is not None:
         capacity = min(capacity, limit)
-    for part in (1.0, 0.98, 0.95, 0.9, 0.8, 0.65):
-        found = tile_within(schedule, int(capacity * part), tiler)
+    groups = pool_groups(target, same_speed=False)
+    largest = min(capacity, max((sum(p.size for p in group) for group in groups), default=0))
+    asked = {int(capacity * part) for part in (1.0, 0.98, 0.95, 0.9, 0.8, 0.65)}
+    asked |= {int(largest * part) for part in (1.0, 0.98, 0.95, 0.9, 0.8)}
+    for nbytes in sorted(asked, reverse=True):
+        found = tile_within(schedule, nbytes, tiler)
         if found is None:
             return None
         try:

@@ -32,7 +32,18 @@ CURVES = {
     "LL_SW_EXP": "EXP",
     "LL_SW_SQRT": "SQRT",
     "LL_SW_ABS": "ABS",
+    "LL_SW_RECIPROCAL": "RECIPROCAL",
+    "LL_SW_NEG": "NEG",
+    "LL_SW_LOG": "LOG",
+    "LL_SW_SIN": "SIN",
+    "LL_SW_COS": "COS",
+    "LL_SW_SIGN": "SIGN",
+    "LL_SW_ROUND": "ROUND",
+    "LL_SW_FLOOR": "FLOOR",
+    "LL_SW_CEIL": "CEIL",
+    "LL_SW_SWISH": "SWISH",
 }
+PAIRS = {f"LL_SW_ARITH{name}": name for name in ("ADD", "SUB", "MUL", "DIV", "MIN", "MAX")}
 
 
 @dataclass(frozen=True)
@@ -93,7 +104,11 @@ class _Operator:
         return [int(value) for value in self.constants(role, kind)]
 
     def tensor(self, role: str, *, real: bool) -> str:
-        item = self.operand(role)
+        return self.literal(self.operand(role), real=real)
+
+    def literal(self, item: Operand, *, real: bool) -> str:
+        if not real and min(item.strides) == 2:
+            raise refuse(self.epoch, self.work, "elements of 16 bit")
         size = 4 if real else 1
         address = self.writer.places.guest(item.address, self.end(item, size) - item.address)
         kind = "FLOAT32" if real else "INT8" if item.signed else "UINT8"
@@ -105,7 +120,27 @@ class _Operator:
         if step not in self.work.operands:
             return "{0.0f, 0}"
         value = self.constants(step, "<f4")[0]
-        return f"{{{float_literal(value)}, {int_literal(self.zeros(zero)[0])}}}"
+        held = self.zeros(zero)[0] if zero in self.work.operands else 0
+        return f"{{{float_literal(value)}, {int_literal(held)}}}"
+
+    def repeated(self, role: str, scale: str, zero: str, *, real: bool) -> str:
+        """One of two operands, repeated to the output's shape, with the output."""
+        x, y = self.operand(role), self.operand("output")
+        if any(n not in (1, m) for n, m in zip(x.shape, y.shape, strict=True)):
+            raise refuse(self.epoch, self.work, f"{x.shape} for {y.shape}")
+        size = 4 if real else 1
+        apart = y.address >= self.end(x, size) or self.end(y, size) <= x.address
+        in_place = (x.address, x.shape, x.strides) == (y.address, y.shape, y.strides)
+        if not (apart or in_place):
+            raise refuse(self.epoch, self.work, "input and output overlap")
+        first = self.tensor(role, real=real).rpartition("}, {")[0]
+        steps = ", ".join(
+            f"{0 if n == 1 else step}u" for n, step in zip(x.shape, x.strides, strict=True)
+        )
+        kind = "FLOAT32" if real else "INT8" if x.signed else "UINT8"
+        held = f"{first}}}, {{{steps}}}, NF_ATON_{kind}}}"
+        scales = ["{0.0f, 0}"] * 2 if real else [self.scale(scale, zero), self.scale("os", "ozp")]
+        return f"{{{held}, {self.tensor('output', real=real)}, {scales[0]}, {scales[1]}}}"
 
     def map(self, real_in: bool, real_out: bool, *, shapes: bool = True) -> str:
         """Input and output of a one-to-one operator; they must not overlap by halves."""
@@ -163,6 +198,16 @@ def _function(op: _Operator) -> tuple[str, str, str]:
     return "nf_aton_run_function", "nf_aton_function", body
 
 
+def _pair(op: _Operator) -> tuple[str, str, str]:
+    kind = curve_of(op.work)
+    if kind not in PAIRS:
+        raise refuse(op.epoch, op.work, kind)
+    real = "is" not in op.work.operands
+    first = op.repeated("input", "is", "izp", real=real)
+    second = op.repeated("operand", "operand_s", "operand_zp", real=real)
+    return "nf_aton_run_pair", "nf_aton_pair", f"{first}, {second}, NF_ATON_{PAIRS[kind]}"
+
+
 def _convolve(op: _Operator) -> tuple[str, str, str]:
     work = op.work
     if "is" not in work.operands:
@@ -209,6 +254,8 @@ _KERNELS: dict[str, Callable[[_Operator], tuple[str, str, str]]] = {
     "Conv": _convolve,
     "HardSigmoid": _function,
     "ll_sw_forward_activ": _function,
+    "ll_sw_forward_arith": _pair,
+    "ll_sw_forward_eltwise_integer": _pair,
 }
 
 

@@ -37,6 +37,9 @@ class _Lowering:
         self._graph = graph
         self._mapping = mapping
         self._alignment = target.buffer_alignment
+        self._held = {
+            BufferKind.INPUT: target.keep_inputs, BufferKind.OUTPUT: target.reserve_outputs
+        }  # fmt: skip
         self._constant_alignment = max(CONST_ALIGN, target.weight_alignment)
         self._roots = storage_roots(graph)
         self._buffers: dict[str, Buffer] = {}
@@ -137,6 +140,7 @@ class _Lowering:
                 root.dtype,
                 root.shape,
                 layout,
+                held=self._held.get(kind, False),
             )
         return self._buffers[root.name]
 

@@ -39,6 +39,7 @@ class Buffer:
         reach: who must be able to access it.
         data: contents of a constant.
         role: what a constant is to its kernel ("weights", "bias", "multiplier", ...).
+        held: nothing else may lie there at any step, whenever it is read or written.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Buffer:
     reach: tuple[Reach, ...] = (Reach.CPU,)
     data: Array | None = None
     role: str = ""
+    held: bool = False
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,8 @@ class Schedule:
 
     @cached_property
     def lifetimes(self) -> Mapping[str, Lifetime]:
-        """Lifetime of each writable buffer: inputs from the start, outputs to the end."""
+        """Lifetime of each writable buffer: inputs from the start, outputs to the end, states and
+        held ones throughout."""
         first: dict[str, int] = {}
         last: dict[str, int] = {}
         for index, step in enumerate(self.steps):
@@ -173,7 +176,7 @@ class Schedule:
             last[buffer] = len(self.steps)
             first.setdefault(buffer, -1)
         for state in self.activations:
-            if state.kind is BufferKind.STATE:
+            if state.kind is BufferKind.STATE or state.held:
                 first[state.name], last[state.name] = -1, len(self.steps)
         return {
             buffer.name: Lifetime(first[buffer.name], last[buffer.name])

@@ -30,6 +30,8 @@ _BY_RULE: Mapping[str, tuple[str, ...]] = {
     "MAP-npu-nearest": ("DepthToSpace",),
     "MAP-npu-transpose-conv": ("Concat", "DepthToSpace"),
     "MAP-npu-dilation": ("SpaceToDepth", "DepthToSpace"),
+    "MAP-npu-channel-pad": ("Transpose", "Transpose"),
+    "MAP-npu-stride": ("SpaceToDepth",),
 }
 """Operators of a report that one match of a rule becomes."""
 _BY_OP = {
@@ -127,7 +129,11 @@ def file_bytes(path: Path) -> bytes:
 
 
 def epochs_of_c_info(info: CInfo) -> CompiledEpochs:
-    """The epochs of a ``c_info.json``; those that execute nothing are left out."""
+    """The epochs of a ``c_info.json``; those that execute nothing are left out.
+
+    Raises:
+        UsageError: NPU-002, the file counts no epochs: of a network compiled for a CPU.
+    """
     counts: Counter[str] = Counter()
     off = []
     for epoch in info.epochs:
@@ -138,6 +144,8 @@ def epochs_of_c_info(info: CInfo) -> CompiledEpochs:
         counts[kind] += 1
         if kind != HARDWARE:
             off.append(names[0] if names else "?")
+    if not counts:
+        raise UsageError("NPU-002")
     version = next((tool[1] for tool in info.tools), "")
     return CompiledEpochs("c_info", version, *_numbers(counts), tuple(off))
 

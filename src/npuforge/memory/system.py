@@ -28,9 +28,9 @@ rule of thumb of integration work on these chips; both can be changed in ``[poli
 FORMATS: Mapping[str, Fraction] = {
     "grey8": Fraction(1), "raw8": Fraction(1), "raw10p": Fraction(5, 4), "raw16": Fraction(2),
     "rgb565": Fraction(2), "yuv422": Fraction(2), "yuv420": Fraction(3, 2), "rgb888": Fraction(3),
-    "argb8888": Fraction(4),
+    "argb8888": Fraction(4), "argb4444": Fraction(2), "argb1555": Fraction(2),
 }  # fmt: skip
-"""Bytes a pixel of the camera formats; raw10p packs four pixels into five bytes."""
+"""Bytes a pixel of camera and display formats; raw10p packs four pixels into five bytes."""
 
 _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "kb": 1000, "mb": 1_000_000}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
@@ -66,6 +66,8 @@ class ModelEntry:
         arena: shared with the other networks (one runs at a time), or its own.
         activations: bytes that its activations may take; 0 for what is there.
         tiling: whether steps may be computed in stripes where it does not fit otherwise.
+        keep_inputs: its inputs keep their bytes through an inference, for someone else who reads
+            them meanwhile.
     """
 
     file: Path
@@ -73,6 +75,7 @@ class ModelEntry:
     arena: Arena
     activations: int = 0
     tiling: bool = True
+    keep_inputs: bool = False
 
 
 @dataclass(frozen=True)
@@ -223,7 +226,7 @@ def _model(table: _Table) -> ModelEntry:
         raise table.refuse("file", "missing")
     entry = ModelEntry(
         file, table.text("name", ""), Arena(table.one_of("arena", list(Arena))),
-        table.size("activations", 0), table.flag("tiling", True),
+        table.size("activations", 0), table.flag("tiling", True), table.flag("keep_inputs"),
     )  # fmt: skip
     table.done()
     return entry

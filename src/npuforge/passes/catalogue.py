@@ -18,8 +18,8 @@ from npuforge.passes.convolution import (
 from npuforge.passes.elementwise import (
     GeluToSigmoid,
     IntegerIslands,
+    IntegerPrelu,
     PreluToLeaky,
-    PreluToSum,
     SquaredDifference,
     SumToConv,
 )
@@ -44,12 +44,14 @@ from npuforge.passes.tidy import (
     MergeReshapes,
     MergeTransposes,
 )
+from npuforge.passes.widening import ChannelPadToConv, UnitStride, WidenGate
 
 PASSES: tuple[Pass, ...] = (
     FoldConstants(),
     DropIdentity(),
     UnsignedToSigned(),
     IntegerIslands(),
+    IntegerPrelu(),
     MergeRequantize(),
     MergeTransposes(),
     FreeTransposes(),
@@ -66,11 +68,13 @@ PASSES: tuple[Pass, ...] = (
     FoldRequantize(),
     AffineToDepthwise(),
     DenseDilation(),
+    ChannelPadToConv(),
+    WidenGate(),
+    UnitStride(),
     NearestToTransposedConv(),
     NearestToConcat(),
     BilinearToConv(),
     PreluToLeaky(),
-    PreluToSum(),
     GeluToSigmoid(),
     SquaredDifference(),
     SumToConv(),

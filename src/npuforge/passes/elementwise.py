@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -29,8 +29,10 @@ from npuforge.passes.framework import (
     Edit,
     Pass,
     arithmetic,
+    maker,
     real_numbers,
     scalar_quant,
+    sole_reader,
 )
 from npuforge.passes.movement import first_axes
 from npuforge.passes.tidy import UNARY
@@ -80,34 +82,31 @@ class PreluToLeaky(Pass):
 
 
 @dataclass(frozen=True)
-class PreluToSum(Pass):
-    """PReLU as max(x, 0) + slope * min(x, 0)."""
+class IntegerPrelu(Pass):
+    """PReLU left in float between a dequantise and a quantise, with its slopes in int8.
 
-    code: ClassVar[str] = "prelu-to-sum"
+    Quantisers leave it so because the slopes are no weights to them.
+    """
+
+    code: ClassVar[str] = "integer-prelu"
     bound: ClassVar[float] = 2.0
     ops: ClassVar[frozenset[str]] = frozenset({"prelu"})
 
     def find(self, graph: Graph, node: Node, names: Names) -> Edit | None:
         """See the base class."""
-        x, slope = graph.tensor(node.inputs[0]), graph.tensor(node.inputs[1])
-        y = graph.tensors[node.outputs[0]]
-        if not slope.is_constant or not is_int8(x, slope, y):
+        slope = graph.tensor(node.inputs[1])
+        before = maker(graph, node.inputs[0], "dequantize")
+        after = sole_reader(graph, node.outputs[0])
+        if before is None or after is None or after.op != "quantize" or not slope.is_constant:
             return None
-        low, high = x.quant.range_of(x.dtype)
-        if high <= 0:
+        x, y = graph.tensor(before.inputs[0]), graph.tensors[after.outputs[0]]
+        real = real_numbers(slope.array, slope.quantization)
+        if not is_int8(x, y) or not np.isfinite(real).all():
             return None
-        slopes = slope.quant.real(slope.array)
-        products = (low * float(slopes.min()), low * float(slopes.max()))
-        made = Builder(graph, node, names, self.code)
-        zero = np.full((1,) * len(x.shape), x.quant.z, np.int8)
-        nought = made.constant("zero", replace(x, shape=zero.shape, data=zero))
-        above = made.add("maximum", [x.name, nought], NONE, quant=x.quantization)
-        below = made.add("minimum", [x.name, nought], NONE, quant=x.quantization)
-        leak = made.add(
-            "mul", [below, slope.name], NONE, quant=scalar_quant(min(products), max(products))
-        )
-        made.add("add", [above, leak], NONE, out=y.name)
-        return made.edit(node)
+        made = Builder(graph, after, names, self.code)
+        stored = made.constant("slope", quantised(real, own_quant(real)))
+        made.add("prelu", [x.name, stored], node.attrs, out=y.name)
+        return made.edit(node, after)
 
 
 @dataclass(frozen=True)

@@ -85,12 +85,17 @@ def difference(
 
 def kept_argmax(
     reference: npt.NDArray[np.float64], result: npt.NDArray[np.float64]
-) -> npt.NDArray[np.bool_]:
-    """For each row (last axis): whether the result is largest where the reference is."""
+) -> npt.NDArray[np.float64]:
+    """For each row (last axis): how surely the result is largest where the reference is, 0..1.
+
+    Of equal largest values any may be the answer: a row of nothing but equal numbers, as a network
+    with ranges far too wide gives, keeps one answer in as many as it has, not all of them.
+    """
     rows = reference.reshape(-1, reference.shape[-1]) if reference.ndim else reference[None, None]
     found = result.reshape(rows.shape)
-    best = found[np.arange(len(rows)), rows.argmax(axis=1)]
-    return np.asarray(best >= found.max(axis=1))
+    true = rows == rows.max(axis=1, keepdims=True)
+    largest = found == found.max(axis=1, keepdims=True)
+    return np.asarray((true & largest).sum(axis=1) / np.maximum(largest.sum(axis=1), 1))
 
 
 def capture(graph: Graph, samples: Sequence[Values]) -> list[dict[str, Array]]:

@@ -98,6 +98,8 @@ class Status(StrEnum):
     """It would not make the network better on the target."""
     DIFFERS = "differs"
     """The measured difference exceeds its bound."""
+    OUTPUTS = "outputs"
+    """Each place keeps its bound, but the network's outputs then differ by more than the limit."""
     NO_KERNEL = "no_kernel"
     """The rewritten nodes cannot be computed here, so nothing could be measured."""
 
@@ -324,14 +326,14 @@ class Optimizer:
             kept = [(edit, each) for edit, each in kept if any(edit is one for one in still)]
         if not kept:
             return _Tried(Status.DIFFERS, (), worst)
-        status, sites = self._commit(item, kept)
+        status, sites, reason = self._commit(item, kept)
         if not sites and len(kept) > 1:
             for pair in kept[:MAX_SINGLE]:
                 if self._paying(item, [pair[0]]):
-                    one, more = self._commit(item, [pair])
+                    one, more, _ = self._commit(item, [pair])
                     sites += more
                     status = one if one is Status.APPLIED else status
-        return _Tried(status, tuple(sites), worst)
+        return _Tried(status, tuple(sites), worst, reason)
 
     def _legal(self, edits: Sequence[Edit]) -> tuple[list[Edit], str]:
         """The edits that leave a sound graph whose new nodes have kernels."""
@@ -386,8 +388,11 @@ class Optimizer:
 
     def _commit(
         self, item: Pass, kept: Sequence[tuple[Edit, Difference]]
-    ) -> tuple[Status, list[Site]]:
-        """Make edits the graph's, unless the network's outputs differ too much then."""
+    ) -> tuple[Status, list[Site], str]:
+        """Make edits the graph's, unless the network's outputs differ too much then.
+
+        The text says by how much and what the limit is.
+        """
         made, score = self._with([edit for edit, _ in kept])
         verify(made)
         outputs = self._composed(made)
@@ -396,15 +401,17 @@ class Optimizer:
             within = output_difference(self.original, self._last, outputs).is_zero
         else:
             within = total.relative <= self._limit
+        if not within and item.exactness is Exactness.EXACT:
+            return Status.DIFFERS, [], ""
         if not within:
-            return Status.DIFFERS, []
+            return Status.OUTPUTS, [], f"{total.relative:.1%} > {self._limit:.1%}"
         exact = all(each.is_zero for _, each in kept)
         if not (exact or self._insist or _worth(self._score, score)):
-            return Status.NO_GAIN, []
+            return Status.NO_GAIN, [], ""
         sites = [self._site(edit, each) for edit, each in kept]
         self.graph, self._score = made, score
         self._difference, self._last, self._values = total, outputs, None
-        return Status.APPLIED, sites
+        return Status.APPLIED, sites, ""
 
     def _site(self, edit: Edit, found: Difference) -> Site:
         by_name = {node.name: node for node in self.graph.nodes}

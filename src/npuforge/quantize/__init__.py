@@ -17,9 +17,10 @@ from npuforge.quantize.sensitivity import Grouping, Sensitivity, sensitivities
 from npuforge.quantize.session import Session, quantize, quantize_with
 from npuforge.quantize.survey import Survey, survey
 from npuforge.quantize.tools import Foreign, ToolName, quantize_by
-from npuforge.quantize.tune import Remedies
+from npuforge.quantize.tune import USUAL, Remedies
 
 __all__ = [
+    "USUAL",
     "AuditFinding",
     "Bounds",
     "Calibration",

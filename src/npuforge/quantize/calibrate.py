@@ -22,6 +22,8 @@ from npuforge.quantize.saturate import cut
 from npuforge.quantize.scheme import Scheme
 from npuforge.tasks import Dataset
 
+_STATE = 2
+"""Form of a stored state; one of another form is one of another run."""
 SAVE_EVERY = 16
 """Samples between two writes of the state that a later run can go on from."""
 Tick = Callable[[int, int], None]
@@ -115,7 +117,7 @@ def needs_histograms(scheme: Scheme) -> bool:
 
 def fingerprint(graph: Graph, data: Dataset, histograms: bool) -> str:
     """What a stored state belongs to: the network's constants and the list of samples."""
-    digest = hashlib.sha256(f"{histograms} {data.pre}".encode())
+    digest = hashlib.sha256(f"{_STATE} {histograms} {data.pre}".encode())
     for node in graph.nodes:
         digest.update(repr(node).encode())
     for tensor in graph.tensors.values():
@@ -158,9 +160,9 @@ def _restore(path: Path, key: str, wanted: Iterable[str]) -> tuple[dict[str, Obs
                 number, _, part = entry.partition("/")
                 if part:
                     states.setdefault(number, {})[part] = archive[entry]
+        if stored != key:
+            raise UsageError("QNT-007", path=path)
+        found = {name: Observer.restored(states[str(i)]) for i, name in enumerate(wanted)}
     except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
         raise UsageError("QNT-006", path=path, reason=str(error)) from None
-    if stored != key:
-        raise UsageError("QNT-007", path=path)
-    names = list(wanted)
-    return {name: Observer.restored(states[str(i)]) for i, name in enumerate(names)}, done
+    return found, done

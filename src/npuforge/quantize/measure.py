@@ -125,7 +125,7 @@ def measure(graph: Graph, made: Quantized, data: Dataset) -> Measurement:
     reference, executor = Executor(graph, capture=True), Executor(made.graph, capture=True)
     tallies = {name: Tally() for name in wanted}
     ends = [Tally() for _ in graph.outputs]
-    same = rows = 0
+    same, rows = 0.0, 0
     for sample in data:
         truth = reference.run(sample.inputs)
         fed = quantised_inputs(graph, made.graph, sample.inputs)
@@ -145,7 +145,7 @@ def measure(graph: Graph, made: Quantized, data: Dataset) -> Measurement:
             ends[number].add(real_output, result)
             if number == 0 and real_output.ndim and real_output.shape[-1] > 1:
                 kept = kept_argmax(real_output, result)
-                same, rows = same + int(np.count_nonzero(kept)), rows + kept.size
+                same, rows = same + float(kept.sum()), rows + kept.size
     makers = graph.producers
     return Measurement(
         tuple(_fidelity(name, tallies[name], makers) for name in wanted),

@@ -18,6 +18,8 @@ LEVELS = 255
 """Steps of an 8-bit range."""
 _CUTS = np.concatenate([np.geomspace(0.01, 0.5, 40), np.linspace(0.52, 1.0, 33)])
 """Shares of the whole range that are tried as ends."""
+_ROUNDS = 3
+"""Times that both ends may be cut to the smallest share."""
 
 
 class RangeMethod(StrEnum):
@@ -30,7 +32,8 @@ class RangeMethod(StrEnum):
     PERCENTILE = "percentile"
     """All but the outermost values of both ends."""
     MSE = "mse"
-    """The least mean squared error of rounding and clipping together."""
+    """The least mean squared error of rounding and clipping together, relative to the sample's
+    mean square where that is unusually large."""
     ENTROPY = "entropy"
     """The least information lost (Kullback-Leibler divergence) between the histograms."""
 
@@ -80,7 +83,12 @@ def choose_range(observer: Observer, method: RangeMethod, percentile: float = 99
     whole = Range.of(observer.low, observer.high)
     if method is RangeMethod.MINMAX or observer.histogram is None or whole.width == 0.0:
         return whole
-    points, counts = observer.histogram.points()
+    histogram = observer.histogram
+    if method is RangeMethod.MSE:
+        points, counts = histogram.middles()
+        chosen = least_error(points, counts, whole, histogram.width)
+        return Range.of(max(chosen.low, whole.low), min(chosen.high, whole.high))
+    points, counts = histogram.points()
     if points.size < 2:
         return whole
     chosen = _METHODS[method](points, counts, whole, percentile)
@@ -95,28 +103,52 @@ def _percentile(points: Double, counts: Double, whole: Range, percentile: float)
     return Range.of(float(low), float(high))
 
 
-def _mse(points: Double, counts: Double, whole: Range, percentile: float) -> Range:
-    """Ends are cut independently: a grid over both, refined around the best."""
-    lows = whole.low * _CUTS if whole.low < 0 else np.zeros(1)
-    highs = whole.high * _CUTS if whole.high > 0 else np.zeros(1)
-    # coarse first: the high end with the whole low end, then the other way round, twice
-    low, high = whole.low, whole.high
+def least_error(points: Double, counts: Double, whole: Range, width: float) -> Range:
+    """The range of least squared error: both ends cut alike first, then each for itself.
+
+    Args:
+        points, counts: middles of bins and what lies in them; zeros have no error.
+        whole: everything that was seen.
+        width: of the bins.
+    """
+    for _ in range(_ROUNDS):
+        lows, highs = whole.low * _CUTS, whole.high * _CUTS
+        best = int(np.argmin(squared_errors(points, counts, lows, highs, width)))
+        low, high = float(lows[best]), float(highs[best])
+        if best:
+            break
+        whole = Range(low, high)
     for _ in range(2):
-        errors = squared_errors(points, counts, np.full(highs.size, low), highs)
+        errors = squared_errors(points, counts, np.full(highs.size, low), highs, width)
         high = float(highs[int(np.argmin(errors))])
-        errors = squared_errors(points, counts, lows, np.full(lows.size, high))
-        low = float(lows[int(np.argmin(errors))])
+        if low < 0.0:
+            errors = squared_errors(points, counts, lows, np.full(lows.size, high), width)
+            low = float(lows[int(np.argmin(errors))])
     return Range.of(low, high)
 
 
-def squared_errors(points: Double, counts: Double, lows: Double, highs: Double) -> Double:
-    """Summed squared error of 8-bit ranges [low, high], one number a candidate."""
+def squared_errors(
+    points: Double, counts: Double, lows: Double, highs: Double, width: float = 0.0
+) -> Double:
+    """Summed squared error of 8-bit ranges [low, high], one number a candidate.
+
+    Args:
+        points, counts: values and how many there are.
+        lows, highs: of the candidates.
+        width: of bins whose middles the points are; steps finer than that have the mean error of
+            rounding, a twelfth of their square, since nothing is known of the values in a bin.
+    """
     scale = (highs - lows) / LEVELS
     scale = np.where(scale > 0, scale, 1e-30)[:, None]
     zero = np.rint(-lows[:, None] / scale)
     stored = np.clip(np.rint(points / scale) + zero, 0, LEVELS)
     error = (stored - zero) * scale - points
-    return np.asarray((error * error) @ counts)
+    square = error * error
+    fine = scale[:, 0] < width
+    if fine.any():
+        inside = (points >= lows[fine, None]) & (points <= highs[fine, None])
+        square[fine] = np.where(inside, scale[fine] ** 2 / 12.0, square[fine])
+    return np.asarray(square @ counts)
 
 
 def _entropy(points: Double, counts: Double, whole: Range, percentile: float) -> Range:
@@ -156,6 +188,5 @@ def divergence(points: Double, counts: Double, low: float, high: float) -> float
 _Method = Callable[[Double, Double, Range, float], Range]
 _METHODS: Mapping[RangeMethod, _Method] = {
     RangeMethod.PERCENTILE: _percentile,
-    RangeMethod.MSE: _mse,
     RangeMethod.ENTROPY: _entropy,
 }

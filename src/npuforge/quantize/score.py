@@ -69,7 +69,7 @@ class Score:
 @dataclass
 class _Sums:
     ends: list[Tally]
-    kept: int = 0
+    kept: float = 0.0
     rows: int = 0
     right: int = 0
     labelled: int = 0
@@ -149,7 +149,7 @@ class Reference:
                 continue
             if real.ndim and real.shape[-1] > 1:
                 same = kept_argmax(real, result)
-                sums.kept, sums.rows = sums.kept + int(same.sum()), sums.rows + same.size
+                sums.kept, sums.rows = sums.kept + float(same.sum()), sums.rows + same.size
             if label is not None:
                 sums.labelled += 1
                 sums.right += predicted(result) == label

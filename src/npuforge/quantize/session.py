@@ -17,11 +17,13 @@ from npuforge.quantize.ranges import Range
 from npuforge.quantize.scheme import Scheme
 from npuforge.quantize.statistics import Statistics, layer_inputs
 from npuforge.quantize.tools import ToolName, quantize_by
-from npuforge.quantize.tune import Remedies, tuned
+from npuforge.quantize.tune import USUAL, Remedies, tuned
 from npuforge.tasks import Dataset
 
 STUDIED = 64
 """Samples from which means and second moments of layer inputs are taken."""
+MEANS_OF = 16
+"""Samples for means alone: each holds every position of a tensor."""
 Tick = Callable[[str, int, int], None]
 """(what, done, of how many)."""
 
@@ -111,7 +113,7 @@ def quantize(
         scheme: what is asked.
         engine: who runs the float network while it is observed.
         state: file for the state of an interrupted calibration.
-        remedies: what is done beyond choosing ranges.
+        remedies: what is done beyond choosing ranges; `USUAL` by default.
         measured_on: samples the result is compared with the float network on; 0: none.
         tick: told what is being done.
 
@@ -122,15 +124,17 @@ def quantize(
     """
     say = tick or (lambda what, done, total: None)
     ready = prepared(graph)
-    remedies = remedies or Remedies()
+    remedies = remedies or USUAL
     statistics: Statistics = {}
     if remedies.needs_statistics:
         say("looking at layers", 0, 1)
-        few = data.spread(STUDIED)
-        statistics = layer_inputs(ready, few)
+        thorough = remedies.equalise or remedies.round
+        few = data.spread(STUDIED if thorough else MEANS_OF)
+        statistics = layer_inputs(ready, few, moments=remedies.round)
         if remedies.equalise:
             ready, changed = equalised(ready, statistics)
-            statistics = layer_inputs(ready, few) if changed else statistics
+            if changed:
+                statistics = layer_inputs(ready, few, moments=remedies.round)
     calibration = calibrate(
         ready,
         data,

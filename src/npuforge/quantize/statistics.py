@@ -29,7 +29,7 @@ class LayerInput:
             channels].
         peaks: largest magnitude of each input channel.
         moment: mean of the products of inputs, [depth, depth]; depthwise: [channels, taps, taps];
-            None where there are too many or the layer has groups.
+            None where there are too many, the layer has groups, or none were wanted.
     """
 
     mean: Double
@@ -37,12 +37,13 @@ class LayerInput:
     moment: Double | None
 
 
-def layer_inputs(graph: Graph, data: Dataset) -> dict[str, LayerInput]:
+def layer_inputs(graph: Graph, data: Dataset, *, moments: bool = True) -> dict[str, LayerInput]:
     """Statistics of every convolution, depthwise convolution and dense layer, by node name.
 
     Args:
         graph: prepared float graph.
         data: calibration samples.
+        moments: whether second moments are wanted: rounding needs them, biases do not.
     """
     layers = [node for node in graph.nodes if _is_taken(graph, node)]
     wanted = list(dict.fromkeys(str(node.inputs[0]) for node in layers))
@@ -55,7 +56,7 @@ def layer_inputs(graph: Graph, data: Dataset) -> dict[str, LayerInput]:
             x = values[str(node.inputs[0])]
             high = np.abs(x).reshape(-1, x.shape[-1]).max(axis=0).astype(np.float64)
             peaks[node.name] = np.maximum(peaks.get(node.name, high), high)
-            found = _moments(graph, node, x, np.random.default_rng(number))
+            found = _moments(graph, node, x, np.random.default_rng(number), moments)
             sums[node.name] = _added(sums.get(node.name), found)
     count = max(len(data), 1)
     return {
@@ -89,23 +90,23 @@ def _added(
 
 
 def _moments(
-    graph: Graph, node: Node, x: Array, rng: np.random.Generator
+    graph: Graph, node: Node, x: Array, rng: np.random.Generator, wanted: bool
 ) -> tuple[Double, Double | None]:
-    """Mean of the patches of one sample, and of their products."""
+    """Mean of the patches of one sample, and of their products where these are wanted."""
     if node.op == "fully_connected":
         rows = x.reshape(-1, graph.tensor(node.inputs[1]).shape[1]).astype(np.float64)
-        moment = rows.T @ rows / len(rows) if rows.shape[1] <= MOST_DEPTH else None
-        return rows.mean(axis=0), moment
+        few = wanted and rows.shape[1] <= MOST_DEPTH
+        return rows.mean(axis=0), rows.T @ rows / len(rows) if few else None
     patches = sampled_patches(graph, node, x, rng)
     n, kh, kw, c = patches.shape
     if node.op == "depthwise_conv2d":
         taps = patches.reshape(n, kh * kw, c)
-        moment = np.einsum("nac,nbc->cab", taps, taps) / n
+        moment = np.einsum("nac,nbc->cab", taps, taps) / n if wanted else None
         return taps.mean(axis=0), moment
     rows = patches.reshape(n, kh * kw * c)
     assert isinstance(node.attrs, ConvAttrs)
-    small = rows.shape[1] <= MOST_DEPTH and node.attrs.groups == 1
-    return rows.mean(axis=0), rows.T @ rows / n if small else None
+    few = wanted and rows.shape[1] <= MOST_DEPTH and node.attrs.groups == 1
+    return rows.mean(axis=0), rows.T @ rows / n if few else None
 
 
 def sampled_patches(graph: Graph, node: Node, x: Array, rng: np.random.Generator) -> Double:

@@ -33,6 +33,10 @@ class Remedies:
         return self.equalise or self.round or self.correct
 
 
+USUAL = Remedies(correct=True)
+"""What is done where nothing else is asked: it costs nothing on the target."""
+
+
 def tuned(
     graph: Graph,
     ranges: Mapping[str, Range],

@@ -398,6 +398,8 @@ def target_document(target: Target) -> Document:
         "buffer_alignment": target.buffer_alignment,
         "weight_alignment": target.weight_alignment or None,
         "coherent_dma": target.coherent_dma,
+        "keep_inputs": target.keep_inputs,
+        "reserve_outputs": target.reserve_outputs,
         "pools": [
             {field.name: plain(getattr(pool, field.name)) for field in fields(pool)}
             for pool in target.pools

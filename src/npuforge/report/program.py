@@ -62,6 +62,11 @@ def network_document(network: Compiled) -> dict[str, Any]:
         "inputs": [_buffer(buffer) for buffer in network.inputs],
         "outputs": [_buffer(buffer) for buffer in network.outputs],
         "buffers": len(network.buffers),
+        "all_buffers": network.described,
+        "missing": {
+            "constants": [buffer.name for buffer in network.lacking],
+            "blobs": list(network.absent),
+        },
         "steps": [_step(step) for step in network.steps],
     }
 
@@ -133,6 +138,7 @@ def run_summary(
             "explained": comparison.explained,
             "outside_bound": len(comparison.outside),
             "ambiguous": sum(entry.candidates > 1 for entry in entries),
+            "observed_bounds": sum(e.bound is not None and not e.derived for e in entries),
             "values": sum(entry.values for entry in entries),
             "differing": sum(entry.differing for entry in entries),
             "without_counterpart": list(comparison.unmatched),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from npuforge.boards.high_water import MeasuredMemory
+from npuforge.explore.compiler import FilledBanks
 from npuforge.explore.shortfall import Diagnosis
 from npuforge.lowering.tile import moved_bytes
 from npuforge.memory.check import Claim, Disagreement, FileClaims
@@ -204,7 +205,11 @@ def check_memory_document(
 
 
 def model_fit_document(
-    model: PlannedModel | None, refused: str | None, diagnosis: Diagnosis | None, target: Target
+    model: PlannedModel | None,
+    refused: str | None,
+    diagnosis: Diagnosis | None,
+    target: Target,
+    compiler: FilledBanks | None = None,
 ) -> Document:
     """Whether one model fits on a board, and how: its plan, stripes, and what would help."""
     document: Document = {
@@ -214,6 +219,14 @@ def model_fit_document(
         "error": refused,
         "model": None,
         "shortfall": None if diagnosis is None else diagnosis_document(diagnosis),
+        "st_compiler": None
+        if compiler is None
+        else {
+            "banks": dict(compiler.banks),
+            "inside": compiler.inside,
+            "outside": compiler.outside,
+            "unplaced": compiler.unplaced,
+        },
     }
     if model is not None:
         memory = memory_document(

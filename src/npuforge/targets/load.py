@@ -77,6 +77,8 @@ def _target(document: Mapping[str, Any]) -> Target:
         emulated_by=str(document.get("emulated_by", "")),
         weight_alignment=int(document.get("weight_alignment", 0)),
         coherent_dma=bool(document.get("coherent_dma", False)),
+        keep_inputs=bool(document.get("keep_inputs", False)),
+        reserve_outputs=bool(document.get("reserve_outputs", False)),
         boots=tuple(_boot(entry) for entry in document.get("boots", [])),
     )
 

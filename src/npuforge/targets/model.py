@@ -118,6 +118,10 @@ class Target:
         buffer_alignment: alignment of a buffer shared between CPU and accelerator, in bytes.
         weight_alignment: the same for constants; 0 where it is that of buffers.
         coherent_dma: whether the accelerator's DMA sees what lies in the CPU's data cache.
+        keep_inputs: whether inputs keep their bytes through an inference; without it a plan may
+            put other buffers there once they have been read.
+        reserve_outputs: whether nothing but the result lies in outputs from the beginning of an
+            inference; without it a plan may use them before the result is written.
         pools: all memories, in order of address preference for activations.
         operating_points: by name; "nominal" always exists.
         units: accelerator units by kind.
@@ -138,6 +142,8 @@ class Target:
     emulated_by: str
     weight_alignment: int = 0
     coherent_dma: bool = False
+    keep_inputs: bool = False
+    reserve_outputs: bool = False
     boots: tuple[Boot, ...] = ()
 
     def pool(self, name: str) -> Pool:

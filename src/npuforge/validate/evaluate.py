@@ -237,7 +237,7 @@ class _Row:
     contender: Contender
     judge: _Judge
     ends: list[Tally] = field(default_factory=list)
-    kept: int = 0
+    kept: float = 0.0
     rows: int = 0
 
 
@@ -277,7 +277,7 @@ def _compare(row: _Row, truth: Sequence[Double], outputs: Sequence[Double]) -> N
     first = truth[0]
     if first.ndim and first.shape[-1] > 1 and first.ndim in (1, 2, 4):
         same = kept_argmax(first, outputs[0].reshape(first.shape))
-        row.kept, row.rows = row.kept + int(same.sum()), row.rows + same.size
+        row.kept, row.rows = row.kept + float(same.sum()), row.rows + same.size
 
 
 def _evaluation(row: _Row) -> Evaluation:

@@ -11,7 +11,7 @@ claimed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -71,6 +71,8 @@ class BufferComparison:
             its inputs where these have no counterpart.
         candidates: different tensors that can be computed from what the epoch read and that fit the
             buffer; more than one means that the nearest was taken.
+        derived: whether the bound follows from the arithmetic alone, and not from steps that were
+            seen (`Enclosure.derived`); False without a bound.
     """
 
     buffer: str
@@ -84,6 +86,7 @@ class BufferComparison:
     saturated: int
     causes: tuple[str, ...]
     candidates: int
+    derived: bool
 
     @property
     def unexplained(self) -> bool:
@@ -183,6 +186,47 @@ def _combined(epoch: Epoch | None, buffer: Buffer) -> bool:
     return False
 
 
+def _upstream(epoch: Epoch, unit: Unit, through: Container[str]) -> dict[int, Unit]:
+    """A unit and all that its stream is made from, through units of some kinds, by page."""
+    waiting, seen = [unit], {unit.page: unit}
+    while waiting:
+        unit = waiting.pop()
+        if kind_of(unit.page) not in through:
+            continue
+        for (page, _), route in epoch.routes.items():
+            for source in route.sources if page == unit.page else ():
+                fresh = None if source is None or source in seen else epoch.units.get(source)
+                if fresh is not None:
+                    seen[fresh.page] = fresh
+                    waiting.append(fresh)
+    return seen
+
+
+def _derived(epoch: Epoch | None, buffer: Buffer, whole: Buffer) -> bool:
+    """Whether a buffer is made from the very stream that the epoch stores in another one."""
+    start, wanted = _writer_source(epoch, buffer), _writer_source(epoch, whole)
+    if epoch is None or start is None or wanted is None:
+        return False
+    return wanted.page in _upstream(epoch, start, ("ARITH",))
+
+
+def _returned(epoch: Epoch | None, part: Buffer, whole: Buffer) -> bool:
+    """Whether an epoch reads a part that it wrote itself again, for what it stores elsewhere.
+
+    Partial sums of accumulations go through memory like this.
+    """
+    start = _writer_source(epoch, whole)
+    if epoch is None or start is None:
+        return False
+    units = _upstream(epoch, start, ("ARITH", "CONVACC", "ACTIV", "POOL")).values()
+    return any(
+        kind_of(unit.page) == "STRENG"
+        and unit.pattern.low < part.end
+        and part.address <= unit.pattern.high
+        for unit in units
+    )
+
+
 @dataclass(frozen=True)
 class _Behind:
     """What an epoch computes from, down to tensors that were put in place.
@@ -229,18 +273,23 @@ class _Compared:
     Attributes:
         buffer: it is.
         best: its counterpart.
-        array: that tensor where it is not the reference throughout.
-        names: tensors with the same values.
+        replaced: its counterpart is not the reference throughout.
+        equals: tensors with the same values, each in its own order of axes.
         bounded: whether its own values are what the arithmetic must give.
         whole: it is the tensor itself, not what limits leave of it.
     """
 
     buffer: Buffer
     best: Counterpart
-    array: Array | None
-    names: tuple[str, ...]
+    replaced: bool
+    equals: tuple[Counterpart, ...]
     bounded: bool
     whole: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the tensors."""
+        return tuple(dict.fromkeys(item.name for item in self.equals))
 
 
 class _Session:
@@ -272,6 +321,7 @@ class _Session:
             for buffer, name in zip(network.inputs, graph.inputs, strict=False)
         ]
         self.seen: set[tuple[str, int]] = set()
+        self.last = 0
         self.makers: dict[str, int] = {}
         self.own: dict[str, Array] = {}
         self.kept: list[tuple[_Compared, frozenset[str]]] = []
@@ -285,11 +335,7 @@ class _Session:
                 return  # the step has more operators to run
         epoch = self.epochs.get(number)
         behind = self.behind(number)
-        fresh = [
-            b
-            for b in self.network.written_in(number)
-            if b.size and not b.name.startswith("SCRATCH") and (b.name, b.address) not in self.seen
-        ]
+        fresh, renamed = self.described(number, epoch)
         spans = [(u.pattern.low, u.pattern.high + 1) for u in epoch.writers] if epoch else []
         spans += [(b.address, b.end) for b in fresh]
         self.placed = [entry for entry in self.placed if not _meets(entry[0], spans)]
@@ -310,10 +356,52 @@ class _Session:
         kept = any(_combined(epoch, buffer) for buffer in inner)
         self.settle(memory)
         for item in compared:
-            own = kept and item.bounded and item.whole
+            halves = kept or any(_derived(epoch, buffer, item.buffer) for buffer in inner)
+            own = halves and item.bounded and item.whole
+            self.checked.update(b.name for b in inner if _returned(epoch, b, item.buffer))
             self.place(item, memory, own)
             if own:
                 self.kept.append((item, frozenset(b.name for b in inner)))
+        for buffer in renamed:
+            self.rename(buffer, number, memory)
+
+    def described(self, number: int, epoch: Epoch | None) -> tuple[list[Buffer], list[Buffer]]:
+        """Buffers that an epoch writes, and those that only name again what lies there already.
+
+        Transposes and reshapes that move nothing leave no trace but a description. The compiler
+        gives it an epoch that does not write there, or one that was left out of the program.
+        """
+        numbers = [number]
+        if epoch is not None:
+            gap = range(self.last + 1, number)
+            numbers = [n for n in gap if n not in self.epochs and n not in self.work] + numbers
+        self.last = max(self.last, number)
+        every = [
+            b
+            for n in numbers
+            for b in self.network.written_in(n)
+            if b.size and not b.name.startswith("SCRATCH") and (b.name, b.address) not in self.seen
+        ]
+        if epoch is None:
+            return every, []
+        spans = [(u.pattern.low, u.pattern.high + 1) for u in epoch.writers]
+        written = [b for b in every if _meets(b, spans) and b.epoch == number]
+        return written, [b for b in every if not _meets(b, spans)]
+
+    def rename(self, buffer: Buffer, number: int, memory: Memory) -> None:
+        """Compare another description of what lies in memory, which stays as it is."""
+        spans = [(buffer.address, buffer.end)]
+        known = tuple(n for other, names in self.placed if _meets(other, spans) for n in names)
+        behind = _Behind(numbers=(number,), known=known)
+        behind = behind.joined(b for other, b in self.open if _meets(other, spans))
+        self.seen.add((buffer.name, buffer.address))
+        item = self.compare(buffer, behind, memory, None)
+        if item is not None:
+            for name in item.names:
+                self.makers[name] = buffer.epoch
+            if item.replaced:
+                self.own.update(self.as_tensors(item, item.best.values))
+            self.placed.append((buffer, self.same(item.names)))
 
     def fitting(
         self, twins: Sequence[Buffer], behind: _Behind, memory: Memory, epoch: Epoch | None
@@ -346,24 +434,31 @@ class _Session:
         for name in item.names:
             self.makers[name] = number
         if kept:
-            held, shape = _steps(buffer, memory), self.tensors[item.best.name].shape
+            held = _steps(buffer, memory)
             assert held is not None
-            stored = item.best.tensor_order(held, shape)
-            for name in item.names:
-                like = self.tensors[name]
-                self.own[name] = stored.reshape(like.shape).astype(like.dtype)
+            self.own.update(self.as_tensors(item, held))
         else:
             self.put(item, memory)
         if item.whole:
             self.placed.append((buffer, self.same(item.names)))
 
+    def as_tensors(self, item: _Compared, steps: NDArray[np.float64]) -> dict[str, Array]:
+        """Steps in the order of a buffer as stored values of every tensor that it is."""
+        found: dict[str, Array] = {}
+        for equal in item.equals:
+            stored = equal.tensor_order(steps, self.tensors[equal.name].shape)
+            for name in self.same((equal.name,)):
+                like = self.tensors[name]
+                found[name] = stored.reshape(like.shape).astype(like.dtype)
+        return found
+
     def put(self, item: _Compared, memory: Memory) -> None:
         """The reference in place of a buffer."""
         buffer = item.buffer
-        for name in item.names:
+        for name in self.same(item.names):
             self.own.pop(name, None)
-            if item.array is not None:
-                self.own[name] = item.array.reshape(self.tensors[name].shape)
+        if item.replaced:
+            self.own.update(self.as_tensors(item, item.best.values))
         values = logical(buffer, bytes(buffer.size))
         assert values is not None
         stored = (item.best.steps + _offset(buffer)).astype(values.dtype)
@@ -376,6 +471,11 @@ class _Session:
             if halves <= self.checked:
                 self.kept.remove((item, halves))
                 if id(item.buffer) in alive:
+                    span = [(item.buffer.address, item.buffer.end)]
+                    # names given to its own values are no longer what lies there
+                    self.placed = [
+                        e for e in self.placed if e[0] is item.buffer or not _meets(e[0], span)
+                    ]
                     self.put(item, memory)
 
     def behind(self, number: int) -> _Behind:
@@ -431,8 +531,10 @@ class _Session:
                 if self.possible(item.name, buffer)
             )
             found = [c for c in near if buffer.real or float(c.gap.mean()) <= _PLAUSIBLE]
-        found.sort(key=lambda choice: float(choice.gap.mean()))
-        return found
+        beyond = {id(choice): _beyond(buffer, values, choice) for choice in found}
+        found.sort(key=lambda choice: (beyond[id(choice)], float(choice.gap.mean())))
+        # what the arithmetic excludes is not what the buffer holds
+        return [choice for choice in found if not beyond[id(choice)]] or found
 
     def possible(self, name: str, buffer: Buffer) -> bool:
         """Whether a unit before the buffer can make the tensor: a PReLU ends in a sum."""
@@ -475,6 +577,11 @@ class _Session:
         other = self.enclosure.of(name, fewer)
         return found if other is None else found.hull(other)
 
+    def derived(self, name: str, behind: _Behind) -> bool:
+        """Whether a tensor is known, or its bound follows from the arithmetic."""
+        known = frozenset(behind.known)
+        return name in known or self.enclosure.derived(name, known)
+
     def compare(
         self,
         buffer: Buffer,
@@ -501,7 +608,7 @@ class _Session:
         equal, other = [], set()
         for choice in choices:
             if np.array_equal(choice.item.steps, best.item.steps):
-                equal.append(choice.item.name)
+                equal.append(choice.item)
             else:
                 other.add(choice.item.name)
         comparison = BufferComparison(
@@ -516,14 +623,15 @@ class _Session:
             saturated=0,
             causes=behind.causes,
             candidates=1 + len(other - {best.item.name}),
+            derived=bound is not None and self.derived(best.item.name, behind),
         )
         self.found.append((comparison, behind.numbers))
         self.checked.update(behind.names)
         if limits is not None:
             self.open.append((buffer, behind))
-        names = self.same(tuple(dict.fromkeys(equal)))
         bounded = best.interval is not None and not outside
-        return _Compared(buffer, best.item, best.array, names, bounded, limits is None)
+        replaced = best.array is not None
+        return _Compared(buffer, best.item, replaced, tuple(equal), bounded, limits is None)
 
 
 def _offset(buffer: Buffer) -> int:

@@ -89,6 +89,7 @@ HARDWARE_OPS = frozenset(
         *("relu", "relu6", "relu_n1_to_1", "leaky_relu", "hard_swish", "hard_sigmoid"),
         *("logistic", "tanh", "exp", "erf", "sqrt", "average_pool2d", "max_pool2d", "mean"),
         *("reduce_max", "transpose", "concat", "split", "slice", "pad", "quantize", "resize"),
+        "prelu",
     )
 )
 """Operators that Neural-ART's units take (ST's operator table, STEdgeAI documentation)."""
@@ -100,6 +101,10 @@ MAX_DIM = 65_535
 CONV_ROWS = 3
 CONV_COLUMNS = {1: 6, 2: 12}
 """Largest kernel one CONVACC pass takes: rows, and columns by stride (1, or 2 and more)."""
+PASS_CHANNELS = 128
+"""Most input channels of a 1x1 convolution that one unit takes in one pass."""
+_SPREAD_STRIDES = frozenset((3,))
+"""Strides that were seen to become space to depth; 1 and 2 are the units' own, 4 is documented."""
 
 
 def split(size: int, limit: int) -> tuple[int, ...]:
@@ -202,13 +207,20 @@ def _other_resize(graph: Graph, node: Node) -> Params | None:
 
 
 def _concat(graph: Graph, node: Node) -> Params | None:
-    """A channel concat of pieces with different numbers of channels."""
+    """A concat of pieces with different numbers of channels.
+
+    With three axes the second one is the compiler's channel axis: the joined boxes and scores of
+    detection heads (nine concats of five compiled networks; one with a last axis of 1 stayed in
+    hardware).
+    """
     if not isinstance(node.attrs, at.ConcatAttrs):
         return None
-    rank = len(graph.output_tensors(node)[0].shape)
-    if rank != MAX_RANK or node.attrs.axis % rank != rank - 1:
+    shape = graph.output_tensors(node)[0].shape
+    rank = len(shape)
+    axis = node.attrs.axis % rank
+    if (rank, axis) != (MAX_RANK, 3) and not ((rank, axis) == (3, 1) and shape[2] > 1):
         return None
-    channels = [t.shape[-1] for t in graph.input_tensors(node) if t is not None]
+    channels = [t.shape[axis] for t in graph.input_tensors(node) if t is not None]
     if len(set(channels)) == 1:
         return None
     return {"channels": " + ".join(map(str, channels))}
@@ -220,8 +232,60 @@ def _dilated(graph: Graph, node: Node) -> Params | None:
     return {"dilation": "x".join(map(str, node.attrs.dilation))}
 
 
-_LAYOUTS = ((0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2))
+_LAYOUTS = ((0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2), (0, 1, 2), (0, 2, 1))
 """Orders of axes that only change between channels first and channels last."""
+
+
+def _border_transpose(graph: Graph, node: Node) -> Params | None:
+    """A change of layout of the network's own input or output.
+
+    Evidence: a float network output in channels first has no epoch for it (an audio network).
+    """
+    if not isinstance(node.attrs, at.TransposeAttrs) or node.attrs.perm not in _LAYOUTS:
+        return None
+    source, out = node.inputs[0], node.outputs[0]
+    if source in graph.inputs and len(graph.consumers[source]) == 1:
+        return {"tensor": source}
+    if out in graph.outputs and not graph.consumers.get(out):
+        return {"tensor": out}
+    return None
+
+
+def _channel_pad(graph: Graph, node: Node) -> Params | None:
+    if not isinstance(node.attrs, at.PadAttrs):
+        return None
+    rank = len(graph.tensor(node.inputs[0]).shape)
+    added = node.attrs.before[-1] + node.attrs.after[-1]
+    return {"count": added} if rank == MAX_RANK and added else None
+
+
+def _wide_stride(graph: Graph, node: Node) -> Params | None:
+    """A stride above the units': space to depth comes first."""
+    if node.op != "conv2d" or not isinstance(node.attrs, at.ConvAttrs):
+        return None
+    stride = node.attrs.stride
+    return {"stride": f"{stride[0]}x{stride[1]}"} if max(stride) in _SPREAD_STRIDES else None
+
+
+def _one_value(graph: Graph, node: Node) -> Params | None:
+    """A convolution that reads one number: the outer half of a gate squeezed to one channel."""
+    source = graph.tensor(node.inputs[0]) if node.op == "conv2d" else None
+    return {"tensor": source.name} if source is not None and source.size == 1 else None
+
+
+def _prime_channels(graph: Graph, node: Node) -> Params | None:
+    """A 1x1 convolution over more channels than one pass takes that divide into no equal parts."""
+    if node.op != "conv2d" or graph.tensor(node.inputs[1]).shape[1:3] != (1, 1):
+        return None
+    channels = graph.tensor(node.inputs[0]).shape[-1]
+    if channels <= PASS_CHANNELS or any(channels % n == 0 for n in range(2, PASS_CHANNELS + 1)):
+        return None
+    return {"channels": channels, "limit": PASS_CHANNELS}
+
+
+def _moving_slope(graph: Graph, node: Node) -> Params | None:
+    slope = graph.tensor(node.inputs[1]) if node.op == "prelu" else None
+    return {"tensor": slope.name} if slope is not None and not slope.is_constant else None
 
 
 def _transpose(graph: Graph, node: Node) -> Params | None:
@@ -362,6 +426,7 @@ _SEEN, _CONFLICT = Confidence.COMPILED, Confidence.CONFLICT
 RULES: tuple[Rule, ...] = (
     Rule("MAP-npu-view", PlacementKind.VIEW, _view, _SEEN),
     Rule("MAP-npu-transpose-conv", _HYB, _transpose_conv, _SEEN, hybrid_epochs=2),
+    Rule("MAP-npu-border-transpose", PlacementKind.VIEW, _border_transpose, _SEEN),
     Rule("MAP-npu-island", _HW, _island, _SEEN),
     Rule("MAP-npu-float-io", _FLT, _boundary, _SEEN, software_epochs=1),
     Rule("MAP-npu-float", _FLT, _float, software_epochs=1),
@@ -378,12 +443,16 @@ RULES: tuple[Rule, ...] = (
     Rule("MAP-npu-resize-mode", _FLT, _other_resize, software_epochs=1),
     Rule("MAP-npu-concat", _HYB, _concat, _SEEN, hybrid_epochs=1),
     Rule("MAP-npu-dilation", _HYB, _dilated, _SEEN, hybrid_epochs=2),
+    Rule("MAP-npu-one-value", _INT, _one_value, _SEEN, software_epochs=1),
+    Rule("MAP-npu-prime-channels", _INT, _prime_channels, _SEEN, software_epochs=1),
+    Rule("MAP-npu-stride", _HYB, _wide_stride, _SEEN, hybrid_epochs=1),
+    Rule("MAP-npu-channel-pad", _HYB, _channel_pad, _CONFLICT, hybrid_epochs=2),
     Rule("MAP-npu-transpose", _HYB, _transpose, _SEEN, hybrid_epochs=1),
     Rule("MAP-npu-slice", _HYB, _flat_slice, _CONFLICT, hybrid_epochs=1),
     Rule("MAP-npu-depthwise-split", _HYB, _wide_depthwise, _SEEN, 0, 3, each=True),
     Rule("MAP-npu-div", _INT, _not_constant("div"), software_epochs=1),
     Rule("MAP-npu-power", _FLT, _not_constant("power"), software_epochs=1),
-    Rule("MAP-npu-prelu", _FLT, _op("prelu"), _CONFLICT, software_epochs=1),
+    Rule("MAP-npu-prelu", _INT, _moving_slope, software_epochs=1),
     Rule("MAP-npu-reduce", _FLT, _reduction, software_epochs=1),
     Rule("MAP-npu-unlisted", _FLT, _unlisted, software_epochs=1),
     Rule("MAP-npu-split", _HW, _split_kernel, _SEEN),

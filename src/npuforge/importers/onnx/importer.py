@@ -224,10 +224,12 @@ class Importer:
         stated = raw.shape
         wanted = self._shapes.get(raw.name)
         if wanted is not None:
+            # older exporters write -1 for a free dimension
             fits = stated is None or (
                 len(stated) == len(wanted)
                 and all(
-                    n == w for n, w in zip(stated, wanted, strict=True) if isinstance(n, int) and n
+                    not isinstance(n, int) or n in (0, -1, w)
+                    for n, w in zip(stated, wanted, strict=True)
                 )
             )
             if not fits:

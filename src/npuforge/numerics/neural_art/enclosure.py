@@ -127,12 +127,15 @@ class Enclosure:
 
     def between(self, name: str, known: frozenset[str]) -> tuple[str, ...]:
         """Names of the nodes that compute a tensor from known ones."""
+        return tuple(node.name for node in self._behind(name, known))
+
+    def _behind(self, name: str, known: frozenset[str]) -> tuple[Node, ...]:
         found, waiting, seen = [], [name], {name}
         while waiting:
             node = self._makers.get(waiting.pop())
             if node is None:
                 continue
-            found.append(node.name)
+            found.append(node)
             fresh = [
                 n
                 for n in node.input_names
@@ -141,6 +144,23 @@ class Enclosure:
             waiting += fresh
             seen.update(fresh)
         return tuple(found)
+
+    def derived(self, name: str, known: frozenset[str]) -> bool:
+        """Whether a tensor's bound follows from the arithmetic alone.
+
+        Not so for function tables that no program gives, slopes made of such tables, and operators
+        of the CPU without a rule: their steps are the most that was seen.
+        """
+        return not any(self._observed(node) for node in self._behind(name, known))
+
+    def _observed(self, node: Node) -> bool:
+        if is_view(node) or (node.contract in CONTRACTS and node.op in CONV_OPS):
+            return False
+        if node.contract in CONTRACTS and node.op in FUNCTION_OPS:
+            return node.name not in self.choices.tables
+        if self._rule(node) is not None:
+            return node.op == "prelu"
+        return node.contract is not Contract.EXACT and node.op not in _RISING
 
     def of(self, name: str, known: Mapping[str, Array]) -> Interval | None:
         """What the chip may store in a tensor when its `known` ancestors are what they are.

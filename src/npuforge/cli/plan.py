@@ -1,4 +1,4 @@
-"""`npuforge memory`: everything that takes memory, in one account."""
+"""`npuforge plan`: everything that takes memory, in one account."""
 
 from __future__ import annotations
 
@@ -125,12 +125,15 @@ def _fit_model(
     """The plan of one model, in stripes where need be; else why it does not fit and what helps."""
     from npuforge import api
     from npuforge.cli.common import console, print_error, print_json, print_table
+    from npuforge.messages import text
     from npuforge.report import tiling_notes
     from npuforge.report.system import model_fit_document
 
     found = api.fit_model(path, target, activations=activations, tiling=tiling)
     refused = None if found.refused is None else str(found.refused)
-    document = model_fit_document(found.planned, refused, found.diagnosis, found.target)
+    document = model_fit_document(
+        found.planned, refused, found.diagnosis, found.target, found.compiler
+    )
     if as_json:
         print_json(document)
     else:
@@ -145,6 +148,11 @@ def _fit_model(
             )
             for note in tiling_notes(found.planned, found.target, "nominal"):
                 console().print(note, markup=False, soft_wrap=True)
+        if document["st_compiler"] is not None:
+            told = document["st_compiler"]
+            each = ", ".join(f"{name} {level}" for name, level in told["banks"].items())
+            note = text("SYS-st-banks", inside=told["inside"], outside=told["outside"], each=each)
+            console().print(note, markup=False, soft_wrap=True)
         if document["shortfall"] is not None:
             _shortfall(document["shortfall"])
     if not document["fits"]:

@@ -1,0 +1,3 @@
+#define configMAX_SYSCALL_INTERRUPT_PRIORITY 80
+#define configTICK_RATE_HZ 1000
+#define configTOTAL_HEAP_SIZE 65536
