@@ -311,6 +311,30 @@ def test_runs_on_threads(kit: Path, tmp_path: Path) -> None:
     assert "exit 0" in lines
 
 
+def test_a_region_over_several_banks_is_one_memory(tmp_path: Path) -> None:
+    """Its own node spans them, and Zephyr's nodes of all of them are switched on."""
+    shape = (1, 128, 640, 4)  # 320 KiB each in banks of 448
+    graph = single("relu", [tensor("x", shape)], [tensor("y", shape)])
+    model = tmp_path / "joined.tflite"
+    model.write_bytes(convert(graph, Format.TFLITE).content)
+    planned, _ = api.analyze_model(model, BOARDS[0])
+    (region,) = planned.plan.regions
+    assert region.used > 448 * 1024
+    tree = devicetree(deployed(BOARDS[0], model, tmp_path / "bundle"), tmp_path / "dt")
+    (memory,) = tree.compat2okay["npuforge,memories"][0].props["memories"].val
+    (register,) = memory.regs
+    assert register.addr == region.base
+    assert register.addr + register.size >= region.base + region.used
+    banks = [
+        other
+        for other in tree.compat2okay["zephyr,memory-region"]
+        if other is not memory and other.regs
+        and other.regs[0].addr < register.addr + register.size
+        and register.addr < other.regs[0].addr + other.regs[0].size
+    ]  # fmt: skip
+    assert sum(bank.regs[0].size for bank in banks) == register.size
+
+
 def test_a_plan_in_the_way_of_zephyr_gets_no_module(tmp_path: Path) -> None:
     """cpuRAM2 from Zephyr's program on belongs to Zephyr."""
     shape = (1, 512, 512, 4)  # 1 MiB each, so that one of them reaches beyond the lower half

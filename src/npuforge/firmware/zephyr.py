@@ -9,7 +9,7 @@ are the networks'. Formats: Zephyr's documentation of modules, devicetree bindin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from npuforge.firmware.flash_layout import FlashLayout
@@ -43,7 +43,7 @@ class _Home(NamedTuple):
     end: int
 
 
-_OWN = """\tnf_{name}: memory@{base:x} {{
+_OWN = """\tnf_{name}: nf-memory@{base:x} {{
 \t\tcompatible = "zephyr,memory-region";
 \t\treg = <{base:#010x} {size:#x}>;
 \t\tzephyr,memory-region = "{region}";
@@ -62,6 +62,7 @@ class ZephyrMemory:
         node: devicetree source of the node, "" for one that Zephyr's has.
         sections: activation regions in it, with their bytes.
         buffers: bytes of shared buffers behind them; None where there are none.
+        powered: nodes of Zephyr's that the memory spans and that switch its banks on.
     """
 
     label: str
@@ -71,6 +72,7 @@ class ZephyrMemory:
     node: str
     sections: tuple[tuple[str, int], ...]
     buffers: int | None = None
+    powered: tuple[str, ...] = ()
 
 
 def _homes(layout: SystemLayout) -> dict[str, _Home]:
@@ -88,25 +90,57 @@ def _homes(layout: SystemLayout) -> dict[str, _Home]:
     return homes
 
 
+def _pools_of(layout: SystemLayout, first: int, end: int) -> tuple[str, ...] | None:
+    """Names of the memories side by side that addresses lie in; None where one lies in none."""
+    names = []
+    while first < end:
+        pool = layout.target.pool_at(first)
+        if pool is None:
+            return None
+        names.append(pool.name)
+        first = pool.end
+    return tuple(names)
+
+
+def _joined(homes: Sequence[_Home], base: int) -> _Home:
+    """One memory over several of Zephyr's: a section may lie across their border."""
+    name = "_".join(home.label for home in homes)
+    region = "_".join(home.region for home in homes)
+    node = _OWN.format(name=name, base=base, size=homes[-1].end - base, region=region)
+    return _Home(f"nf_{name}", region, node, homes[-1].end)
+
+
 def zephyr_memories(layout: SystemLayout) -> list[ZephyrMemory] | None:
     """The memories of a layout's activations; None where Zephyr's own program lies in them."""
     homes = _homes(layout)
-    found: dict[str, list[tuple[str, int]]] = {}
+    found: dict[tuple[str, ...], list[tuple[str, int]]] = {}
     for section in network_sections(layout):
-        pool = layout.target.pool_at(section.address)
-        if section.load or pool is None:
+        if section.load:
             continue
-        if pool.name not in homes:
+        names = _pools_of(layout, section.address, section.address + section.nbytes)
+        if names is None or not homes.keys() >= set(names):
             return None
-        found.setdefault(pool.name, []).append((section.section, section.nbytes))
+        # memories that any section joins are one
+        sections = [(section.section, section.nbytes)]
+        for other in [key for key in found if set(key) & set(names)]:
+            sections = found.pop(other) + sections
+            names = tuple(sorted({*other, *names}, key=lambda n: layout.target.pool(n).base))
+        found[names] = sections
     made = []
-    for name, sections in found.items():
-        label, region, node, end = homes[name]
-        pool = layout.target.pool(name)
+    for names, sections in found.items():
+        base = layout.target.pool(names[0]).base
+        parts = [homes[name] for name in names]
+        own = len(parts) > 1
+        label, region, node, end = _joined(parts, base) if own else parts[0]
+        if PROGRAM[0] in (home.end for home in parts[:-1]):
+            return None  # joined across Zephyr's program
         line = layout.target.buffer_alignment
-        if pool.base + sum(aligned(nbytes, line) for _, nbytes in sections) > end:
+        if base + sum(aligned(nbytes, line) for _, nbytes in sections) > end:
             return None
-        made.append(ZephyrMemory(label, region, pool.base, end - pool.base, node, tuple(sections)))
+        powered = tuple(home.label for home in parts if not home.extra) if own else ()
+        made.append(
+            ZephyrMemory(label, region, base, end - base, node, tuple(sections), powered=powered)
+        )
     return _with_buffers(made, layout.target.buffer_alignment)
 
 
@@ -118,11 +152,7 @@ def _with_buffers(memories: list[ZephyrMemory], line: int) -> list[ZephyrMemory]
 
     best = max(memories, key=room)
     bytes_ = min(BUFFER_BYTES, room(best))
-    return [
-        ZephyrMemory(m.label, m.region, m.base, m.nbytes, m.node, m.sections, bytes_)
-        if m is best else m
-        for m in memories
-    ]  # fmt: skip
+    return [replace(m, buffers=bytes_) if m is best else m for m in memories]
 
 
 class FlashFile(NamedTuple):
