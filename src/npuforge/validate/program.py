@@ -315,6 +315,7 @@ class _Session:
         self.found: list[tuple[BufferComparison, tuple[int, ...]]] = []
         self.unmatched: list[str] = []
         self.checked: set[str] = set()
+        self.returned: set[str] = set()
         self.open: list[tuple[Buffer, _Behind]] = []
         self.placed: list[tuple[Buffer, tuple[str, ...]]] = [
             (buffer, self.same((name,)))
@@ -358,7 +359,7 @@ class _Session:
         for item in compared:
             halves = kept or any(_derived(epoch, buffer, item.buffer) for buffer in inner)
             own = halves and item.bounded and item.whole
-            self.checked.update(b.name for b in inner if _returned(epoch, b, item.buffer))
+            self.returned.update(b.name for b in inner if _returned(epoch, b, item.buffer))
             self.place(item, memory, own)
             if own:
                 self.kept.append((item, frozenset(b.name for b in inner)))
@@ -722,7 +723,8 @@ def compare_program(
         replace(entry, saturated=sum(met.get(number, 0) for number in numbers))
         for entry, numbers in session.found
     )
-    unchecked = tuple(name for name in session.unmatched if name not in session.checked)
+    checked = session.checked | session.returned
+    unchecked = tuple(name for name in session.unmatched if name not in checked)
     return ProgramComparison(buffers, tuple(session.unmatched), unchecked, run)
 
 

@@ -467,7 +467,7 @@ class Enclosure:
     def _run(self, node: Node, values: Sequence[Array]) -> Array:
         graph = self.graph
         given = {
-            name: value
+            name: value.astype(NUMPY_TYPES[graph.tensors[name].dtype], copy=False)
             for name, value in zip(node.input_names, values, strict=True)
             if graph.tensors[name].data is None
         }
