@@ -228,7 +228,7 @@ def test_program_path_equals_the_graph_path(shared: Path) -> None:
     executor.run(same)
     tensors = {**executor.read(executor.activations()), **same}
     found = compare_program(network, data, graph, tensors)
-    assert len(found.buffers) == 33
+    assert len(found.buffers) == 34  # the transpose of the input, which moves nothing, among them
     assert [b.buffer for b in found.buffers if b.differing] == []
 
 
