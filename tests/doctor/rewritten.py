@@ -2,8 +2,9 @@
 
 A folder under ``rewritten/`` is a correct application written without looking at the cases: another
 kernel, another interface of the runtime, other names, wrappers and folders. Its ``faults.toml``
-lists faults: ``name``, ``expect`` (ids of which one must be first or second) and ``edits`` (file,
-old text, new text; each must apply).
+says where the generated network lies and its name there (``network``; the code is the cases' own),
+and lists faults: ``name``, ``expect`` (ids of which one must be first or second) and ``edits``
+(file, old text, new text; each must apply).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "rewritten"
+NETWORK = Path(__file__).parent / "cases" / "_base" / "network.c"
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,10 @@ def applications() -> list[Path]:
 def copy(base: Path, target: Path) -> None:
     """The correct application in a new folder."""
     shutil.copytree(base, target, ignore=shutil.ignore_patterns("faults.toml"))
+    place, name = tomllib.loads((base / "faults.toml").read_text(encoding="utf-8"))["network"]
+    code = NETWORK.read_text(encoding="utf-8").replace("_Default", f"_{name}")
+    (target / place).parent.mkdir(exist_ok=True)
+    (target / place).write_text(code, encoding="utf-8")
 
 
 def faults() -> Iterator[Fault]:

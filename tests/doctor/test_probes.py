@@ -7,7 +7,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from tests.doctor.rewritten import applications
+from tests.doctor.rewritten import applications, copy
 from tests.tools import needs_compiler
 
 from npuforge.artefacts.log_text import log_from_text
@@ -90,7 +90,8 @@ def test_compiles_with_vendor_headers(target: ProbeTarget, tmp_path: Path) -> No
 @pytest.mark.parametrize("name", PROBES)
 @pytest.mark.parametrize("base", applications(), ids=lambda base: base.name)
 def test_compiles_for_the_network_of_an_application(base: Path, name: str, tmp_path: Path) -> None:
-    target = probe_target(collect([base]))
+    copy(base, tmp_path / "app")
+    target = probe_target(collect([tmp_path / "app"]))
     assert target.inputs[0].address == 0x342E0000
     assert (target.inputs[0].bytes, target.outputs[0].bytes) == (9216, 1024)
     source = write_probes(target, (name,))

@@ -9,7 +9,7 @@ import pytest
 from tests.builders import single, tensor
 
 from npuforge.accelerators.neural_art.lowering import default_choices
-from npuforge.graph import ConvAttrs, Graph, Quantization
+from npuforge.graph import ConvAttrs, Graph, Quantization, SoftmaxAttrs
 from npuforge.numerics.neural_art import (
     Choices,
     NeuralArtExecutor,
@@ -95,3 +95,19 @@ def test_bounds_that_rest_on_what_was_seen_say_so() -> None:
     alpha = tensor("a", (1,), data=[12])
     slope = single("prelu", [x, alpha], [tensor("y", (1, 4))])
     assert not Enclosure(slope, default_choices(slope)).derived("y", known)
+
+
+def test_bounds_of_real_numbers_go_through_a_kernel() -> None:
+    """Softmax gives its ends in double precision; the kernel behind it takes single."""
+    x, soft, y = (tensor(name, (1, 8), DType.FLOAT32) for name in ("x", "soft", "y"))
+    first, second = single("softmax", [x], [soft], SoftmaxAttrs(1)), single("relu", [soft], [y])
+    nodes = (*first.nodes, *(replace(n, name="second") for n in second.nodes))
+    graph = with_neural_art(
+        Graph("g", {t.name: t for t in (x, soft, y)}, nodes, ("x",), ("y",)), Contract.NEURAL_ART
+    )
+    values = np.linspace(-2, 2, 8, dtype=np.float32).reshape(1, 8)
+    found = Enclosure(graph, default_choices(graph)).of("y", {"x": values})
+    assert found is not None
+    true = np.exp(values) / np.exp(values).sum()
+    assert found.outside(true) == 0
+    assert found.outside(true + 0.01) == true.size
