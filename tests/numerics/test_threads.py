@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from npuforge.numerics import (
     PlacedOperand,
     PlacedStep,
     View,
+    all_cores,
     build_program,
     kernel_threads,
     random_inputs,
@@ -175,8 +177,9 @@ def test_networks(name: str, example: Callable[[str], Path]) -> None:
 def test_number_of_threads(monkeypatch: pytest.MonkeyPatch, example: Callable[[str], Path]) -> None:
     monkeypatch.delenv("NPUFORGE_THREADS", raising=False)
     assert kernel_threads() == 1
+    assert all_cores() == os.cpu_count()
     monkeypatch.setenv("NPUFORGE_THREADS", "3")
-    assert kernel_threads() == 3
+    assert kernel_threads() == all_cores() == 3
     assert kernel_threads(2) == 2
     for count in (0, -1, 257):
         with pytest.raises(UsageError, match=str(count)):

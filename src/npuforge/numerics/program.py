@@ -137,6 +137,17 @@ def kernel_threads(count: int | None = None) -> int:
     return int(wanted)
 
 
+def all_cores() -> int:
+    """Threads for work that wants the whole machine: NPUFORGE_THREADS, else its processors.
+
+    Raises:
+        UsageError: NPUFORGE_THREADS is not a number of threads.
+    """
+    if os.environ.get("NPUFORGE_THREADS"):
+        return kernel_threads()
+    return min(os.cpu_count() or 1, MAX_THREADS)
+
+
 def build_program(
     steps: Sequence[PlacedStep],
     constants: npt.NDArray[np.uint8],

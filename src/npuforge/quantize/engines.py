@@ -16,7 +16,7 @@ import numpy as np
 from npuforge.errors import ToolError, UnsupportedError
 from npuforge.exporters import Format, convert
 from npuforge.graph import Array, Graph, is_view
-from npuforge.numerics import Executor
+from npuforge.numerics import Executor, all_cores
 
 
 class EngineName(StrEnum):
@@ -64,10 +64,10 @@ def captured(executor: Executor, inputs: Mapping[str, Array], name: str) -> Arra
 
 
 class OwnEngine:
-    """Our executor, keeping every tensor of one sample."""
+    """Our executor on all cores, keeping every tensor of one sample."""
 
     def __init__(self, graph: Graph, wanted: Sequence[str]) -> None:
-        self._executor = Executor(graph, capture=True)
+        self._executor = Executor(graph, capture=True, threads=all_cores())
         self._wanted = wanted
 
     def tensors(self, inputs: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
