@@ -94,6 +94,22 @@ def test_one_class_by_labels(tmp_path: Path) -> None:
         assert found[0].figures["class_number"] == "3"
 
 
+def test_a_quiet_class_is_not_another_scale(tmp_path: Path) -> None:
+    """Flat samples at many levels: little contrast in each, but the usual range over all."""
+    rng = np.random.default_rng(5)
+
+    def real(values: np.ndarray) -> np.ndarray:
+        return values + rng.normal(size=values.shape) * 1e-3  # no grid
+
+    flat = pictures(2) / 255
+    level = np.linspace(0.1, 0.9, COUNT)[:, None, None, None]
+    flat = level + 0.1 * (flat - flat.mean(axis=(1, 2, 3), keepdims=True))
+    reference = looked(real(pictures(1) / 255), tmp_path, CLASSES)
+    found = audit(looked(real(flat), tmp_path, np.full(COUNT, 3)), reference)
+    assert found[0].fault is Fault.ONE_CLASS
+    assert Fault.NORMALISATION not in {item.fault for item in found}
+
+
 def test_one_class_by_what_the_network_sees(tmp_path: Path) -> None:
     task = classifier(hard=False, count=1200)
     graph = prepared(task.graph)

@@ -197,10 +197,11 @@ def _scale(own: Survey, reference: Survey | None) -> list[AuditFinding]:
                 figures = {"step": f"{own.step[0]:.6g}", "usual": f"{reference.step[0]:.6g}"}
                 return [AuditFinding(Fault.SCALE_256, figures)]
         return [_normalisation(own, reference, ratio)]
-    # without a grid: the spread within samples
+    # without a grid: the spread within samples, and of all values: a quiet class is no other scale
     usual = reference.deviations.mean(axis=0).clip(1e-12)
     ratio = float(np.median(own.deviations.mean(axis=0) / usual))
-    if not 0.25 < ratio < 4.0:
+    width = float(np.median((own.high - own.low) / (reference.high - reference.low).clip(1e-12)))
+    if not 0.25 < ratio < 4.0 and not 0.25 < width < 4.0:
         return [_normalisation(own, reference, ratio)]
     return []
 
