@@ -36,9 +36,14 @@ class ClassRule:
     def matches(self, piece: MapPiece) -> bool:
         """Whether a piece falls under it."""
         names = f"{piece.section} {piece.name}"
+        source = "" if _TEMPORARY.search(piece.object) else piece.object
         return bool(
-            re.search(self.section, names) and re.search(self.object, piece.object, re.IGNORECASE)
+            re.search(self.section, names) and re.search(self.object, source, re.IGNORECASE)
         )
+
+
+_TEMPORARY = re.compile(r"^(?:/|[A-Za-z]:).*[/\\]cc\w{6}\.o$")
+"""Object that gcc makes between compiler and linker: its random letters say nothing."""
 
 
 SECTION_RULES = (
