@@ -30,10 +30,10 @@ from npuforge.importers import load_model
 from npuforge.lowering import Schedule, lower
 from npuforge.mapping import map_graph
 from npuforge.memory.instances import address_clocks
-from npuforge.memory.plan import pool_groups, traffic_of
+from npuforge.memory.plan import traffic_of
 from npuforge.memory.spans import aligned, spans_of
 from npuforge.memory.system import Account, SystemDescription, read_system
-from npuforge.targets import Pool, Target, Use, load_target
+from npuforge.targets import Pool, Target, Use, load_target, pool_groups
 
 SET = ROOT / "benchmarks" / "planning"
 

@@ -192,6 +192,9 @@ def _build(command: list[str], folder: Path) -> None:
     result = run_tool(command, BUILD_SECONDS, folder)
     if result.returncode != 0:
         detail = result.stdout + result.stderr
+        lacking = sorted(set(re.findall(r"undefined reference to `(\w+)'", detail)))
+        if lacking:
+            raise ToolError("BRD-038", names=", ".join(lacking))
         raise ToolError("BRD-030", code=result.returncode, detail=detail[-_DETAIL:])
 
 
@@ -257,13 +260,7 @@ class ApplicationBoard:
         board = sorted(Path(_board_objects().name).glob("*.o"))
         command = [*_BOARD_COMMAND, "-no-pie", str(ends[0]), *map(str, objects), str(ends[1])]
         command += [*map(str, board), str(table), "-Wl,-z,noexecstack"]
-        result = run_tool([*command, "-o", str(self._program), "-lm"], BUILD_SECONDS, folder)
-        if result.returncode != 0:
-            said = result.stdout + result.stderr
-            lacking = sorted(set(re.findall(r"undefined reference to `(\w+)'", said)))
-            if lacking:
-                raise ToolError("BRD-038", names=", ".join(lacking))
-            raise ToolError("BRD-030", code=result.returncode, detail=said[-_DETAIL:])
+        _build([*command, "-o", str(self._program), "-lm"], folder)
 
     def _compile(self, application: Application, source: Path, number: int) -> Path:
         built = self._folder / f"{number}_{source.stem}.o"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from npuforge.artefacts.recognise import Kind
 from npuforge.artefacts.text import line_of
 from npuforge.doctor.findings import Check, Confidence, Finding, Rule
-from npuforge.doctor.network_facts import NetworkFacts, networks_of
+from npuforge.doctor.network_facts import NetworkFacts, many_software, networks_of
 from npuforge.doctor.project import Project
 from npuforge.doctor.stm32n6 import bank_of
 from npuforge.vocab import Severity
@@ -35,8 +35,6 @@ _BUFFER = re.compile(
     re.DOTALL,
 )
 _LAST = re.compile(r"\.last_epoch_num = (\d{1,6})\b")
-MANY = 0.1
-"""Share of software epochs above which the CPU is likely to set the time."""
 FLOAT_TIMES = 2
 """How many times the largest quantised buffer a float one must be to set the peak by itself."""
 RESERVED_BYTES = 8
@@ -61,10 +59,9 @@ def _software(project: Project, facts: NetworkFacts) -> Iterator[Finding]:
     known = bool(numbers) or not any("blob" in flag for flag in facts.flags)
     if count and facts.epochs:
         line = line_of(text, max(text.find("EpochBlock_Flags_pure_sw"), 0))
-        share = count / total
         yield SOFTWARE.at(
             facts.artefact.at(line, "EpochBlock_Flags_pure_sw"),
-            severity=None if known and share > MANY and count > 1 else Severity.INFO,
+            severity=None if known and many_software(count, total) else Severity.INFO,
             count=count,
             total=total,
         )

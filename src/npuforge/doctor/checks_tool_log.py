@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from npuforge.doctor.findings import Check, Finding
 from npuforge.doctor.log_project import LogFile, logs_of
 from npuforge.doctor.log_rules import LOG_RULES
+from npuforge.doctor.network_facts import many_software
 from npuforge.doctor.project import Project
 from npuforge.vocab import Severity
 
@@ -18,8 +19,6 @@ _NAMES = (
     "K19-log-external-activations",
     "K19-log-not-quantized", "K19-random-data", "K22-log-bias", "K27-log-clocks",
 )  # fmt: skip
-MANY = 0.1
-"""Share of software epochs above which the CPU is likely to set the time."""
 _RUNTIME = re.compile(
     r"undefined reference to [`'\"‘“]?((?:LL_|ll_aton|stai_|npu_|NPU|mcu_cache|aiPlatform)\w*)"
 )
@@ -175,10 +174,9 @@ def _report(log: LogFile) -> Iterator[Finding]:
     if counts.get("sw", 0) > 0 and counts.get("total"):
         line = next(log.text.with_literal("software"), None)
         if line is not None:
-            share = counts["sw"] / counts["total"]
             yield LOG_RULES["K19-log-software-epochs"].at(
                 log.at(line),
-                severity=None if share > MANY and counts["sw"] > 1 else Severity.INFO,
+                severity=None if many_software(counts["sw"], counts["total"]) else Severity.INFO,
                 count=counts["sw"],
                 total=counts["total"],
             )

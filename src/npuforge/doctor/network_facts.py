@@ -241,6 +241,15 @@ def _array(body: str, name: str) -> list[str]:
     return re.findall(r"-?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", match[1]) if match else []
 
 
+MANY_SOFTWARE = 0.1
+"""Share of software epochs above which the CPU is likely to set the time."""
+
+
+def many_software(count: int, total: int) -> bool:
+    """Whether software epochs are likely to set the time of a network of so many epochs."""
+    return count > 1 and count / total > MANY_SOFTWARE
+
+
 _STAI_RUN = re.compile(r"stai_(\w+)_run")
 
 

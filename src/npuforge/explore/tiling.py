@@ -18,10 +18,10 @@ from npuforge.lowering import BufferKind, Schedule
 from npuforge.lowering.rows import pitch
 from npuforge.lowering.stripes import Run, Stripes
 from npuforge.lowering.tile import moved_bytes, row_steps, tile
-from npuforge.memory.plan import Plan, plan_memory, pool_groups
+from npuforge.memory.plan import Plan, plan_memory
 from npuforge.memory.shortfall import bytes_needed
 from npuforge.memory.spans import live_bytes, spans_of
-from npuforge.targets import Target, Use
+from npuforge.targets import Target, Use, pool_groups
 
 MOST_STEPS = 65_000
 """Steps that a tiled schedule may have at most."""

@@ -13,20 +13,15 @@ from pathlib import Path
 
 from npuforge.aton.compiled import Buffer, Compiled
 from npuforge.errors import PlanError
-from npuforge.firmware.memory_table import memory_header, memory_source
 from npuforge.firmware.names import comment, float_literal, string_literal
-from npuforge.firmware.project import rendered, runtime_folder, template_files
-from npuforge.firmware.stm32n6 import BANKS, LOADERS, board_config
+from npuforge.firmware.project import SMALL_SOURCES, rendered, runtime_folder, template_files
+from npuforge.firmware.stm32n6 import LOADERS, board_support
 from npuforge.memory.layout import SystemLayout, layout_system
 from npuforge.memory.linker import LinkSection
 from npuforge.memory.spans import aligned
 from npuforge.memory.system import SystemDescription
-from npuforge.memory.writers.files import layout_files
 from npuforge.memory.writers.link_script import code_room, data_room
 from npuforge.targets import Target
-
-RUNTIME_SOURCES = ("buffer", "exec", "network", "registry", "runtime", "stage", "status")
-"""Sources of the runtime without its kernels."""
 
 _INTEGERS = {(8, False): "NF_INT8", (8, True): "NF_UINT8", (16, False): "NF_INT16",
              (32, False): "NF_INT32", (64, False): "NF_INT64"}  # fmt: skip
@@ -130,16 +125,8 @@ def st_project(
     used = [section.pool for section in sections]
     if any(image.address >= 0x90000000 for image in network.images) and "hyperRAM" not in used:
         used.append("hyperRAM")
-    closed = {pool.name for pool in target.pools if pool.external and pool.name not in used}
-    closed |= {bank for bank in BANKS if bank not in used}
-    stack = layout.block("main stack")
-    files: dict[str, bytes] = {f"board/{k}": v for k, v in layout_files(layout).items()}
-    files |= {
-        "board/board_config.h": board_config(target, target.operating_points[clock], used).encode(),
-        "board/memory.h": memory_header(target).encode(),
-        "board/memory.c": memory_source(
-            sections, target, stack=(stack.address, stack.nbytes), closed=closed
-        ).encode(),
+    files = {
+        **board_support(layout, sections, used, clock),
         "st/network.c": st_network_source(name, network, target.cache_line).encode(),
         **template_files("board", "stm32n6"),
         **template_files("cmake", "cmake"),
@@ -149,11 +136,11 @@ def st_project(
     for path in sorted((runtime / "include" / "nf").glob("*.h")):
         files[f"runtime/include/nf/{path.name}"] = path.read_bytes()
     for path in sorted((runtime / "src").glob("*.[ch]")):
-        if path.suffix == ".h" or path.stem in RUNTIME_SOURCES:
+        if path.suffix == ".h" or path.stem in SMALL_SOURCES:
             files[f"runtime/src/{path.name}"] = path.read_bytes()
     values = {
         "name": name, "source": source, "target": target, "version_of": network.version,
-        "sources": RUNTIME_SOURCES, "images": network.images, "loader": LOADERS[target.name],
+        "sources": SMALL_SOURCES, "images": network.images, "loader": LOADERS[target.name],
         "psram": "hyperRAM" in used, "slot": layout.boot.stored,
     }  # fmt: skip
     for file in ("CMakeLists.txt", "CMakePresets.json", "README.md"):

@@ -30,6 +30,7 @@ from npuforge.firmware.zephyr import zephyr_files
 from npuforge.graph import Graph
 from npuforge.lowering import Schedule
 from npuforge.memory.layout import SystemLayout, layout_system
+from npuforge.memory.linker import LinkSection
 from npuforge.memory.system import Arena, ModelEntry, SystemDescription
 from npuforge.memory.writers.files import layout_files
 from npuforge.memory.writers.link_script import network_sections
@@ -163,21 +164,36 @@ def board_files(
         clock: operating point.
     """
     networks = [Network(n.name, graphs[n.name], n.schedule, n.plan) for n in layout.networks]
-    sections = network_sections(layout)
     used = used_pools(layout)
-    named = [replace(s, pool=pool) for s, pool in zip(sections, used, strict=True)]
+    sections = [
+        replace(s, pool=pool) for s, pool in zip(network_sections(layout), used, strict=True)
+    ]
+    files = board_support(layout, sections, used, clock)
+    return files | network_files(networks, [answers[network.name] for network in networks])
+
+
+def board_support(
+    layout: SystemLayout, sections: Sequence[LinkSection], used: Sequence[str], clock: str
+) -> dict[str, bytes]:
+    """Linker script, protection, clocks and table of memories of a board by relative path.
+
+    Args:
+        layout: of the board.
+        sections: what networks take, with the memories it lies in.
+        used: names of the memories that are switched on for them; the others stay closed.
+        clock: operating point.
+    """
+    target = layout.target
     block = layout.block("main stack")
     stack = (block.address, block.nbytes)
-    closed = {p.name for p in layout.target.pools if p.external and p.name not in used}
+    closed = {p.name for p in target.pools if p.external and p.name not in used}
     closed |= {name for name in BANKS if name not in used}
     files: dict[str, bytes] = {f"board/{k}": v for k, v in layout_files(layout).items()}
-    point = layout.target.operating_points[clock]
-    files |= {
-        "board/board_config.h": board_config(layout.target, point, used).encode(),
-        "board/memory.h": memory_header(layout.target).encode(),
-        "board/memory.c": memory_source(named, layout.target, stack=stack, closed=closed).encode(),
+    return files | {
+        "board/board_config.h": board_config(target, target.operating_points[clock], used).encode(),
+        "board/memory.h": memory_header(target).encode(),
+        "board/memory.c": memory_source(sections, target, stack=stack, closed=closed).encode(),
     }
-    return files | network_files(networks, [answers[network.name] for network in networks])
 
 
 def has_board_project(target: Target) -> bool:

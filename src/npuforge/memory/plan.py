@@ -17,7 +17,7 @@ from npuforge.lowering import Buffer, Schedule
 from npuforge.memory.packing import Effort, pack
 from npuforge.memory.pools import Piece, Room, pack_rooms
 from npuforge.memory.spans import Span, aligned, lower_bound, spans_of
-from npuforge.targets import Pool, Target, Use
+from npuforge.targets import Pool, Target, Use, pool_groups
 
 FITTING = Effort(tries=5000, nodes=100_000)
 """Search for a packing that just fits: worth more time than a lower one that is not needed."""
@@ -129,20 +129,6 @@ def plan_memory(schedule: Schedule, target: Target) -> Plan:
         method=placed.method,
         spill_gap=placed.spill_gap,
     )
-
-
-def pool_groups(target: Target, same_speed: bool) -> list[list[Pool]]:
-    """Activation pools joined where one begins at the other's end, fastest group first."""
-    pools = sorted(target.pools_for(Use.ACTIVATIONS), key=lambda pool: pool.base)
-    groups: list[list[Pool]] = []
-    for pool in pools:
-        last = groups[-1][-1] if groups else None
-        joins = last is not None and last.end == pool.base and last.external == pool.external
-        if joins and last is not None and (not same_speed or last.ratio == pool.ratio):
-            groups[-1].append(pool)
-        else:
-            groups.append([pool])
-    return sorted(groups, key=lambda group: (group[0].external, group[0].clocks_per_byte))
 
 
 def _region(group: Sequence[Pool], used: int) -> Region:

@@ -1,7 +1,7 @@
 """The targets room: chips and boards as data."""
 
 from npuforge.targets.load import load_target, parse_target, target_names
-from npuforge.targets.model import Boot, OperatingPoint, Pool, Reach, Target, Use
+from npuforge.targets.model import Boot, OperatingPoint, Pool, Reach, Target, Use, pool_groups
 
 __all__ = [
     "Boot",
@@ -12,5 +12,6 @@ __all__ = [
     "Use",
     "load_target",
     "parse_target",
+    "pool_groups",
     "target_names",
 ]

@@ -184,3 +184,17 @@ class Target:
     def has_npu(self) -> bool:
         """Whether the chip has an accelerator beside its CPU."""
         return len(self.accelerators) > 1
+
+
+def pool_groups(target: Target, same_speed: bool) -> list[list[Pool]]:
+    """Activation pools joined where one begins at the other's end, fastest group first."""
+    pools = sorted(target.pools_for(Use.ACTIVATIONS), key=lambda pool: pool.base)
+    groups: list[list[Pool]] = []
+    for pool in pools:
+        last = groups[-1][-1] if groups else None
+        joins = last is not None and last.end == pool.base and last.external == pool.external
+        if joins and last is not None and (not same_speed or last.ratio == pool.ratio):
+            groups[-1].append(pool)
+        else:
+            groups.append([pool])
+    return sorted(groups, key=lambda group: (group[0].external, group[0].clocks_per_byte))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from npuforge.accelerators.neural_art.buffers import EpochBuffer
-from npuforge.targets import Target, Use
+from npuforge.targets import Pool, Target, Use, pool_groups
 
 ALIGNMENT = 16
 """Bytes; every address of a buffer in the public reports is a multiple of it."""
@@ -87,7 +87,7 @@ def banks_of(target: Target) -> tuple[Bank, ...]:
 
     Fast ones first, then memories beside each other on the chip joined, then external memory.
     """
-    pools = [pool for pool in target.pools if pool.use is Use.ACTIVATIONS]
+    pools = target.pools_for(Use.ACTIVATIONS)
     inside = [pool for pool in pools if not pool.external]
     best = min((pool.ratio for pool in inside), default=0.0)
     rank = {name: n for n, name in enumerate(PREFERENCE)}
@@ -96,24 +96,16 @@ def banks_of(target: Target) -> tuple[Bank, ...]:
         key=lambda pool: (rank.get(pool.name, len(rank)), pool.base),
     )
     found = [Bank(pool.name, pool.base, pool.size) for pool in fast]
-    run: list[Bank] = []
-    joined: list[Bank] = []
-    for pool in sorted(inside, key=lambda pool: pool.base):
-        if run and run[-1].end != pool.base:
-            joined += _join(run)
-            run = []
-        run.append(Bank(pool.name, pool.base, pool.size))
-    joined += _join(run)
+    groups = sorted(pool_groups(target, same_speed=False), key=lambda group: group[0].base)
+    joined = [_join(group) for group in groups if len(group) > 1 and not group[0].external]
     slow = [Bank(p.name, p.base, p.size) for p in inside if p.ratio != best]
     outside = [Bank(p.name, p.base, p.size, external=True) for p in pools if p.external]
     return (*found, *joined, *slow, *outside)
 
 
-def _join(run: Sequence[Bank]) -> list[Bank]:
-    if len(run) < 2:
-        return []
-    total = sum(bank.nbytes for bank in run)
-    return [Bank("_".join(bank.name for bank in run), run[0].base, total, joined=True)]
+def _join(group: Sequence[Pool]) -> Bank:
+    total = sum(pool.size for pool in group)
+    return Bank("_".join(pool.name for pool in group), group[0].base, total, joined=True)
 
 
 def place(
