@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import helper
 from tests.artefacts.spoiling import spoil
 from tests.doctor.case_files import Case, cases
 
@@ -31,6 +32,17 @@ def test_damaged_case(seed: int, case: Case) -> None:
             path.write_bytes(spoil(path.read_bytes(), rng))
         for finding in diagnose(collect([where])).findings:
             assert finding.words.message
+
+
+def test_nodes_without_outputs(tmp_path: Path) -> None:
+    """Of every operator that a check looks at, beside a sound one that is still found."""
+    kinds = ("Constant", "Conv", "MatMul", "QuantizeLinear", "Reshape", "Einsum")
+    nodes = [helper.make_node(kind, ["x", "x", "x"], []) for kind in kinds]
+    nodes.append(helper.make_node("Einsum", ["x"], ["y"], equation="ij->ji"))
+    graph = helper.make_graph(nodes, "g", [], [])
+    (tmp_path / "m.onnx").write_bytes(helper.make_model(graph).SerializeToString())
+    found = diagnose(collect([tmp_path])).findings
+    assert any("Einsum y" in finding.evidence[0].token for finding in found)
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "1.5", "1.2.3", ".", "-", "", "1e999", "0x10"])

@@ -101,7 +101,7 @@ def _shapes(item: Artefact, model: Any) -> Iterator[Finding]:
         if large is not None:
             yield DIMENSION.at(item.at(None, value.name), tensor=value.name, size=large)
     deep = next((name for name, rank in ranks.items() if rank >= 6), None)
-    for node in graph.node:
+    for node in _whole(graph):
         if node.op_type == "Reshape" and deep is None and len(node.input) > 1:
             shape = _values(graph, node.input[1])
             if shape is not None and len(shape) >= 6:
@@ -110,12 +110,17 @@ def _shapes(item: Artefact, model: Any) -> Iterator[Finding]:
         yield RANK.at(item.at(None, deep), tensor=deep)
 
 
+def _whole(graph: Any) -> Iterator[Any]:
+    """Nodes with an output; damaged files have others, which do nothing."""
+    return (node for node in graph.node if node.output)
+
+
 def _values(graph: Any, name: str) -> tuple[int, ...] | None:
     """Values of a small integer constant."""
     for tensor in graph.initializer:
         if tensor.name == name:
             return _integers(tensor)
-    for node in graph.node:
+    for node in _whole(graph):
         if node.op_type == "Constant" and node.output[0] == name and node.attribute:
             return _integers(node.attribute[0].t)
     return None
@@ -143,11 +148,11 @@ _FOLDED = ("Constant", "DequantizeLinear", "QuantizeLinear", "Cast", "Identity",
 def _nodes(item: Artefact, model: Any) -> Iterator[Finding]:
     graph = model.graph
     constants = {tensor.name for tensor in graph.initializer}
-    for node in graph.node:
+    for node in _whole(graph):
         folded = node.op_type in _FOLDED
         if folded and all(name in constants or not name for name in node.input):
             constants.update(node.output)
-    for node in graph.node:
+    for node in _whole(graph):
         name = node.name or node.output[0]
         attributes = _attributes(node)
         at = item.at(None, f"{node.op_type} {name}")
