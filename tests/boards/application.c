@@ -130,6 +130,10 @@ static void bind(void)
 #ifdef TIGHTLY_COUPLED
     input = (uint8_t *)0x30000000u;
 #endif
+#ifdef IN_SECTION
+    static uint8_t apart[1024] __attribute__((section(IN_SECTION), aligned(32)));
+    input = apart;
+#endif
 #ifdef NOT_BOUND
     return;
 #endif

@@ -52,16 +52,17 @@ def run(tmp_path: Path) -> Run:
         net: BoardNetwork | None = None,
         frames: Sequence[FrameFault] = (),
         uncached: tuple[str, ...] = (),
+        coupled: tuple[str, ...] = (),
         seconds: int = 30,
         seed: int = 1,
         count: int = 8,
     ) -> ApplicationRun:
         used = net or network()
         macros = (*defines, f"OUTPUT={used.outputs[0].size}")
-        key = (macros, used.inputs, used.outputs, uncached)
+        key = (macros, used.inputs, used.outputs, uncached, coupled)
         if key not in built:
             built[key] = ApplicationBoard(
-                Application((SOURCE,), defines=macros, uncached=uncached),
+                Application((SOURCE,), defines=macros, uncached=uncached, coupled=coupled),
                 {"Default": used},
                 tmp_path,
                 user_buffers="USER" in defines,
@@ -179,6 +180,26 @@ def test_each_mistake_is_named_at_its_line(run: Run, mistake: Mistake) -> None:
         for place in (first.cause, first.effect, first.written):
             assert not re.search(r"\{|\}", first.message + first.hint)
             assert place.file.endswith("application.c") or not place.file
+
+
+@pytest.mark.parametrize(
+    ("section", "reached"),
+    [(".dtcm", False), (".RAM_DTCM", False), (".itcm_data", False), (".tcmalloc", True)],
+)
+def test_buffers_in_tightly_coupled_memory_are_found_by_their_section(
+    run: Run, section: str, reached: bool
+) -> None:
+    found = run("USER", f'IN_SECTION="{section}"')
+    assert {v.kind for v in found.errors} == (set() if reached else {"unreachable"})
+    for v in found.errors:
+        assert v.buffer.startswith("apart")
+
+
+def test_a_section_said_to_be_tightly_coupled(run: Run) -> None:
+    defines = ("USER", 'IN_SECTION=".fast"', "NO_CLEAN")
+    assert {v.kind for v in run(*defines).errors} == {"missing_clean"}
+    # no cache holds it: what was not cleaned is not missing
+    assert {v.kind for v in run(*defines, coupled=(".fast",)).errors} == {"unreachable"}
 
 
 def test_the_missing_call_is_named(run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,14 @@ def test_each_program_shows_its_fault_and_the_corrected_one_none(
     assert shown["FIXED"].inferences == 4
 
 
+def test_every_kind_of_the_page_has_a_program_but_one() -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/run-your-application.md").read_text("utf-8")
+    rows = re.findall(r"^\| (`.+?) \| .+ \|$", page, re.MULTILINE)
+    listed = {kind for row in rows for kind in re.findall(r"`(\w+)`", row)}
+    assert listed - KINDS == {"stale_npu_cache"}
+    assert KINDS - listed == {"speculative_refill"}  # a warning, in the text
+
+
 def test_a_folder_with_a_program(tmp_path: Path) -> None:
     shown = api.reproduce_violation(tmp_path / "small", BOARD, "lost_write", runs=3)
     assert shown is not None
@@ -53,7 +62,7 @@ def test_a_folder_with_a_program(tmp_path: Path) -> None:
     readme = (tmp_path / "small/README.md").read_text("utf-8")
     assert f"npuforge stress single_convolution.tflite --target {BOARD}" in readme
     assert "3" in readme.splitlines()[2]
-    assert api.reproduce_violation(tmp_path / "none", BOARD, "dma_overlap") is None
+    assert api.reproduce_violation(tmp_path / "none", BOARD, "stale_npu_cache") is None
     assert not (tmp_path / "none").exists()
 
 

@@ -57,6 +57,7 @@ class FrameFault(StrEnum):
     LATE = "late"
 
 
+_COUPLED = re.compile(r"(?:^|[._])[di]?tcm(?![a-z])", re.IGNORECASE)
 _FAULT_BITS = {FrameFault.DROPPED: 1, FrameFault.TORN: 2, FrameFault.LATE: 4}
 
 
@@ -69,12 +70,15 @@ class Application:
         includes: folders of headers, searched after the board's own headers.
         defines: macros, ``NAME`` or ``NAME=VALUE``.
         uncached: sections of memory that the MPU keeps out of the cache.
+        coupled: sections in tightly coupled memory, which no cache holds and only the CPU
+            reaches; those whose name says so (``.dtcm``, ``.RAM_DTCM``, …) are taken as such.
     """
 
     sources: tuple[Path, ...]
     includes: tuple[Path, ...] = ()
     defines: tuple[str, ...] = ()
     uncached: tuple[str, ...] = ()
+    coupled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -251,7 +255,7 @@ class ApplicationBoard:
             self._compile(application, source, number)
             for number, source in enumerate(application.sources)
         ]
-        uncached = self._gather(objects, application.uncached)
+        uncached = self._gather(objects, application)
         table = folder / "tables.c"
         text = [tables(networks, uncached, user_buffers=user_buffers), '#include "stai_board.h"']
         text += [line for name in networks for line in stai_source(name)]
@@ -279,22 +283,27 @@ class ApplicationBoard:
             raise
         return built
 
-    def _gather(self, objects: Sequence[Path], uncached: Sequence[str]) -> list[str]:
-        """Put the application's variables into one section, each uncached section apart."""
-        found: list[str] = []
+    def _gather(self, objects: Sequence[Path], application: Application) -> dict[str, bool]:
+        """Put the application's variables into one section, each uncached section apart.
+
+        Returns:
+            Those sections, in the order of their numbers; True: tightly coupled memory.
+        """
+        found: dict[str, bool] = {}
         for path in objects:
             command = ["objcopy"]
             for name in _writable(path):
-                if name in uncached:
-                    found += [] if name in found else [name]
-                    to = f"app_uncached_{uncached.index(name)}"
+                coupled = name in application.coupled or bool(_COUPLED.search(name))
+                if coupled or name in application.uncached:
+                    found.setdefault(name, coupled)
+                    to = f"app_uncached_{list(found).index(name)}"
                 else:
                     to = "app_data"
                 # zeros take room too: .bss would stay apart
                 command += ["--rename-section", f"{name}={to},alloc,load,data,contents"]
             if len(command) > 1:
                 _build([*command, str(path)], self._folder)
-        return [name for name in uncached if name in found]
+        return found
 
     def _edge(self, at: str) -> Path:
         """An object that begins or ends the section, so that no line is shared with the board."""

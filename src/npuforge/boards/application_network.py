@@ -167,9 +167,15 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def tables(
-    networks: Mapping[str, BoardNetwork], uncached: Sequence[str], *, user_buffers: bool
+    networks: Mapping[str, BoardNetwork], uncached: Mapping[str, bool], *, user_buffers: bool
 ) -> str:
-    """C source with the networks, their memories and the sections without cache."""
+    """C source with the networks, their memories and the sections without cache.
+
+    Args:
+        networks: by name.
+        uncached: such sections of the application; True: in tightly coupled memory.
+        user_buffers: inputs and outputs are bound by the application.
+    """
     lines = ['#include "board.h"', ""]
     memories = _whole_pages([m for n in networks.values() for m in n.memories])
     lines += _spans("vb_memories", memories)
@@ -177,12 +183,12 @@ def tables(
     for number, section in enumerate(uncached):
         edges = f"__start_app_uncached_{number}[], __stop_app_uncached_{number}[]"
         lines.append(f"extern uint8_t {edges}; /* {_plain(section)} */")
-    lines.append("const vb_span vb_uncached_spans[] = {")
-    for number, section in enumerate(uncached):
+    lines.append("const vb_section vb_uncached_sections[] = {")
+    for number, (section, coupled) in enumerate(uncached.items()):
         place = f"app_uncached_{number}"
         span = f"(uintptr_t)__start_{place}, (uintptr_t)__stop_{place}"
-        lines.append(f"    {{{_quoted(section)}, {span}}},")
-    lines += ["    {NULL, 0, 0}};", f"const uint32_t vb_uncached_count = {len(uncached)};"]
+        lines.append(f"    {{{{{_quoted(section)}, {span}}}, {int(coupled)}}},")
+    lines += ["    {{NULL, 0, 0}, 0}};", f"const uint32_t vb_uncached_count = {len(uncached)};"]
     for number, (name, network) in enumerate(networks.items()):
         lines += _network(name, number, network, user_buffers)
     listed = ", ".join(f"&npuforge_network_{name}" for name in networks)

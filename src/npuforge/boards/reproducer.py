@@ -64,6 +64,11 @@ _PIECES = (
             "stack_buffer": "    int8_t on_stack[BYTES] __attribute__((aligned(32)));\n"
             "    int8_t *input = on_stack;\n",
             "freed": "    int8_t *input = aligned_alloc(32, BYTES);\n",
+            "unreachable":
+                "    static int8_t coupled[BYTES]\n"
+                "        __attribute__((section(\".dtcm\"), aligned(32)));\n"
+                "    int8_t *input = coupled;\n",
+            "no_memory": "    int8_t *input = (int8_t *)0xA0000000u;\n",
         },
     ),
     _Piece(
@@ -119,14 +124,64 @@ _PIECES = (
            "    return 0;\n", {}),
 )  # fmt: skip
 
-KINDS = frozenset(kind for piece in _PIECES for kind in piece.wrong)
+_SLOW = "        HAL_Delay(63);\n"
+_CAMERA_PIECES = (
+    _Piece(_CLOCK + _BANKS + "    LL_ATON_RT_RuntimeInit();\n"
+           "    LL_ATON_RT_Init_Network(&NN_Instance_Default);\n"
+           "    LL_ATON_Set_User_Output_Buffer_Default(0, output, BYTES);\n", {}),
+    _Piece(
+        "    npuforge_camera_start(frames[0], frames[1], BYTES, 64, frame_done);\n",
+        {
+            "dma_overlap":
+                "    npuforge_camera_start(frames[0], frames[0], BYTES, 64, frame_done);\n",
+        },
+    ),
+    _Piece("    for (uint32_t last = 0;;) {\n", {}),
+    _Piece(
+        "        while (ready == last)\n"
+        "            __WFE();\n"
+        "        last = ready;\n",
+        {"repeated_frame": "        last = ready;\n"},
+    ),
+    _Piece(
+        "        int8_t *input = frames[(last + 1u) & 1u]; /* the one that is whole */\n",
+        {
+            "dma_overlap": "        int8_t *input = frames[0];\n",
+            "torn_frame":
+                "        HAL_Delay(32);\n"
+                "        int8_t *input = frames[last & 1u]; /* the one being filled */\n",
+        },
+    ),
+    _Piece("        LL_ATON_Set_User_Input_Buffer_Default(0, input, BYTES);\n"
+           "        LL_ATON_RT_Reset_Network(&NN_Instance_Default);\n"
+           "        for (;;) {\n"
+           "            const LL_ATON_RT_RetValues_t answer =\n"
+           "                LL_ATON_RT_RunEpochBlock(&NN_Instance_Default);\n"
+           "            if (answer == LL_ATON_RT_DONE)\n"
+           "                break;\n"
+           "            if (answer == LL_ATON_RT_WFE)\n"
+           "                LL_ATON_OSAL_WFE();\n"
+           "        }\n" + _INVALIDATE +
+           "        for (uint32_t i = 0; i < BYTES; ++i)\n"
+           "            sum += output[i];\n", {}),
+    _Piece("", {"dropped_frame": "        /* slower than the camera */\n" + 4 * _SLOW}),
+    _Piece("    }\n", {}),
+)  # fmt: skip
+
+
+def _kinds(pieces: tuple[_Piece, ...]) -> frozenset[str]:
+    return frozenset(kind for piece in pieces for kind in piece.wrong)
+
+
+CAMERA_KINDS = _kinds(_CAMERA_PIECES)
+KINDS = _kinds(_PIECES) | CAMERA_KINDS
 """Kinds of violations that a program exists for."""
 
 _HEAD = """\
 /* The smallest program that shows {kind}: one convolution, LL_ATON's life cycle. Compiled with
  * FIXED it is the form without the mistake. */
 #include "ll_aton_runtime.h"
-#include "stm32n6xx_hal.h"
+{include}#include "stm32n6xx_hal.h"
 
 #include <stdlib.h>
 
@@ -134,8 +189,7 @@ LL_ATON_DECLARE_NAMED_NN_INSTANCE_AND_INTERFACE(Default);
 
 #define BYTES {bytes}u /* of the input and of the output */
 
-static int8_t input_buffer[BYTES + 32u] __attribute__((aligned(32)));
-static int8_t output_buffer[BYTES] __attribute__((aligned(32)));
+{buffers}static int8_t output_buffer[BYTES] __attribute__((aligned(32)));
 static volatile int32_t sum;
 
 static void switch_banks_on(void)
@@ -152,9 +206,21 @@ static void switch_banks_on(void)
     HAL_RAMCFG_EnableAXISRAM(&bank6);
 }}
 
-int main(void)
+{functions}int main(void)
 {{
     int8_t *const output = output_buffer;
+"""
+_ONE_BUFFER = "static int8_t input_buffer[BYTES + 32u] __attribute__((aligned(32)));\n"
+_FRAMES = "static int8_t frames[2][BYTES] __attribute__((aligned(32)));\n"
+_FRAME_DONE = """\
+static volatile uint32_t ready; /* number of the last whole frame */
+
+static void frame_done(void *buffer, uint32_t number)
+{
+    (void)buffer;
+    ready = number;
+}
+
 """
 
 
@@ -166,8 +232,15 @@ def reproducer(kind: str) -> str:
     """
     if kind not in KINDS:
         raise KeyError(kind)
-    text = _HEAD.format(kind=kind, bytes=INPUT_BYTES)
-    for piece in _PIECES:
+    camera = kind in CAMERA_KINDS
+    text = _HEAD.format(
+        kind=kind,
+        bytes=INPUT_BYTES,
+        include='#include "npuforge_board.h"\n' if camera else "",
+        buffers=_FRAMES if camera else _ONE_BUFFER,
+        functions=_FRAME_DONE if camera else "",
+    )
+    for piece in _CAMERA_PIECES if camera else _PIECES:
         if kind not in piece.wrong:
             text += piece.right
         elif not piece.wrong[kind]:

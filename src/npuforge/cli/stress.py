@@ -41,6 +41,9 @@ def command(
     uncached: list[str] = typer.Option(
         [], help="Section of its variables that the MPU keeps out of the cache."
     ),
+    coupled: list[str] = typer.Option(
+        [], help="Section of its variables in tightly coupled memory; .dtcm and its like are known."
+    ),
     name: str | None = typer.Option(None, help="Network's name in it; taken from its code."),
     user_buffers: bool = typer.Option(
         False, help="It binds inputs and outputs itself (LL_ATON_Set_User_..._Buffer)."
@@ -71,7 +74,11 @@ def command(
             shown = api.stress_application(
                 model,
                 target,
-                Application(tuple(application), tuple(include), tuple(define), tuple(uncached)),
+                Application(
+                    *(tuple(application), tuple(include), tuple(define)),
+                    uncached=tuple(uncached),
+                    coupled=tuple(coupled),
+                ),
                 name=name,
                 user_buffers=user_buffers,
                 inferences=count or APPLICATION_COUNT,

@@ -36,6 +36,16 @@ static int readable(uintptr_t address)
            address - (uintptr_t)__executable_start < (uintptr_t)(_end - __executable_start);
 }
 
+static int coupled(uintptr_t address)
+{
+    for (uint32_t i = 0; i < vb_uncached_count; ++i) {
+        const vb_section *s = &vb_uncached_sections[i];
+        if (s->coupled && address >= s->span.base && address < s->span.end)
+            return 1;
+    }
+    return 0;
+}
+
 void vb_bus_read(uintptr_t from, void *to, uint32_t bytes, vb_place place)
 {
     const uint8_t *bus = vb_bus(from);
@@ -60,7 +70,7 @@ void vb_check_memory(uintptr_t address, vb_place place)
     vb_place freed_at = 0;
     if (vb_in_stack(address))
         vb_report(VB_STACK_BUFFER, address, place, place, 0);
-    else if (!readable(address))
+    else if (!readable(address) || coupled(address))
         vb_report(VB_UNREACHABLE, address, place, place, 0);
     else if (vb_is_freed(address, &freed_at))
         vb_report(VB_FREED, address, freed_at, place, 0);

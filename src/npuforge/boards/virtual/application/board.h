@@ -15,6 +15,12 @@ typedef struct vb_span {
     uintptr_t base, end;
 } vb_span;
 
+/* Variables of a section of their own, which the cache never holds. */
+typedef struct vb_section {
+    vb_span span;
+    int coupled; /* tightly coupled memory: no other master reaches it */
+} vb_section;
+
 /* A network as the generated table describes it. */
 typedef struct npuforge_network {
     const LL_Buffer_InfoTypeDef *inputs, *outputs; /* end with a name of NULL */
@@ -29,12 +35,12 @@ typedef struct npuforge_network {
     uint32_t number;
 } npuforge_network;
 
-/* Generated: memories of the board, networks, and those sections that the MPU keeps uncached. */
+/* Generated: memories of the board, networks, and those sections that the cache never holds. */
 extern const vb_span vb_memories[];
 extern const uint32_t vb_memory_count;
 extern npuforge_network *const vb_networks[];
 extern const uint32_t vb_network_count;
-extern const vb_span vb_uncached_spans[];
+extern const vb_section vb_uncached_sections[];
 extern const uint32_t vb_uncached_count;
 extern uint8_t vb_data_begin[], vb_data_end[];
 

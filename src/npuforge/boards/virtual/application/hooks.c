@@ -399,7 +399,7 @@ int main(int argc, char **argv)
         failed |= vb_map(vb_memories[i].name, take(vb_memories[i].base, bytes), bytes);
     }
     for (uint32_t i = 0; i < vb_uncached_count; ++i) {
-        const vb_span *s = &vb_uncached_spans[i];
+        const vb_span *s = &vb_uncached_sections[i].span;
         failed |= vb_map(s->name, (uint8_t *)s->base, s->end - s->base);
         vb_uncached(s->base, s->end - s->base);
     }
