@@ -422,7 +422,7 @@ def activ_vector(case: dict[str, Any]) -> list[int]:
 
 def convolution_vector(case: dict[str, Any]) -> list[int]:
     window = np.array(case["window_after_fsub_pad [kh][kw][c]"], np.int32)[None]
-    weights = np.array(case["kernels [NR][kh][kw][c]"], np.int32)
+    weights = np.array(case["kernels [NR][kh][kw][c]"], np.int8)
     fields = {
         "KFORMAT.HEIGHT": window.shape[1],
         "KFORMAT.WIDTH": window.shape[2],
@@ -436,7 +436,9 @@ def convolution_vector(case: dict[str, Any]) -> list[int]:
     }
     conv = unit("CONVACC0", fields)
     flat = weights.reshape(1, len(weights), -1)
-    sums = arithmetic.products(1, conv, Features(window, np.zeros(1, np.int64)), flat)
+    held = np.append(window.ravel(), 0).astype(np.int16)
+    x = Features(held, window.shape[1:], np.zeros(1, np.int64), int(np.abs(window).max()))
+    sums = arithmetic.products(1, conv, x, flat)
     assert sums[0].tolist() == case["acc"]
     return arithmetic.requantised(1, conv, sums, None)[0][0].tolist()
 
