@@ -144,6 +144,8 @@ def test_an_empty_cache_function_that_the_linker_dropped_hurts_nobody(
     name = "mcu_cache_clean_range"
     text = f"int {name}(uint32_t a, uint32_t b)\n{{\n  __DSB();\n  return a > b;\n}}\n"
     (tmp_path / "cache_operations.c").write_text("#include <stdint.h>\n" + text, encoding="utf-8")
+    with (tmp_path / "Makefile").open("a", encoding="utf-8") as file:
+        file.write("\nSOURCES = cache_operations.c\n")
     if map_text is not None:
         (tmp_path / "app.map").write_text(map_text.format(name), encoding="utf-8")
     found = diagnose(collect([tmp_path])).findings
@@ -197,6 +199,7 @@ def test_the_copy_size_is_that_of_the_boot_loader(tmp_path: Path) -> None:
         (tmp_path / folder / "stm32_extmem_conf.h").write_text(text, encoding="utf-8")
     ids = [f.id for f in diagnose(collect([tmp_path])).findings]
     assert "K15-copy-size" not in ids
+    (tmp_path / "FSBL" / "stm32n6xx_hal_conf.h").write_text("#define HAL_MODULE_ENABLED\n")
     text = "#define EXTMEM_LRUN_SOURCE_SIZE 0x10000\n"
     (tmp_path / "FSBL" / "stm32_extmem_conf.h").write_text(text, encoding="utf-8")
     found = [f for f in diagnose(collect([tmp_path])).findings if f.id == "K15-copy-size"]
@@ -241,5 +244,10 @@ def test_a_linker_script_counts_when_the_build_takes_it(
     for number in range(drafts):
         (tmp_path / f"draft{number}.ld").write_text(good, encoding="utf-8")
     (tmp_path / "Makefile").write_text(build or "all:\n", encoding="utf-8")
+    found = diagnose(collect([tmp_path])).findings
+    (finding,) = (f for f in found if f.id == "K02-off-at-reset")
+    assert finding.severity is Severity.WARNING
+    assert "boot" in {premise.name for premise in finding.assumed}
+    (tmp_path / "fsbl.c").write_text("int main(void) { HAL_Init(); }\n", encoding="utf-8")
     found = diagnose(collect([tmp_path])).findings
     assert [f.severity for f in found if f.id == "K02-off-at-reset"] == [severity]

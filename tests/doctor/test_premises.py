@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from tests.doctor.case_files import BASE
 
-from npuforge.doctor import collect, diagnose
+from npuforge.doctor import RULES, collect, diagnose
+from npuforge.doctor.builds import built
+from npuforge.doctor.log_rules import LOG_RULES
+from npuforge.doctor.premises import LOG_NEEDS, NEEDS, PROVERS
 from npuforge.vocab import Severity
 
 CLEAN = "    SCB_CleanDCache_by_Addr(input, input_bytes);\n"
@@ -121,13 +124,164 @@ CAMERA = (
 
 
 def test_bytes_into_a_float_input(tmp_path: Path) -> None:
-    assert build(tmp_path, FLOAT, CAMERA)["K18-bytes-into-float"] is Severity.ERROR
+    assert build(tmp_path, FLOAT, CAMERA)["K18-bytes-into-float"] is Severity.WARNING
+    camera = (
+        "void CameraPipeline_NNPipe_Start(void *to, int mode) {\n"
+        "  HAL_DCMIPP_PIPE_Start(&hdcmipp, 2, (uint32_t)to, mode);\n}\n"
+        "void wait_frame(void) { while (!HAL_DCMIPP_GetState(&hdcmipp)) { } }\n"
+    )
+    seen = build(tmp_path, FLOAT, CAMERA, camera__c=camera)
+    assert seen["K18-bytes-into-float"] is Severity.ERROR
     grow = (
         "extern void *input;\nvoid grow(void) {\n  unsigned char *from = (unsigned char *)input;\n"
         "  float *to = (float *)input;\n  for (int i = 9215; i >= 0; i--) {\n"
         "    to[i] = from[i] / 255.0f;\n  }\n}\n"
     )
     assert "K18-bytes-into-float" not in build(tmp_path, FLOAT, CAMERA, grow__c=grow)
+
+
+def assumed(folder: Path, rule: str) -> set[str]:
+    """Premises of a finding that the files do not show."""
+    (finding,) = (f for f in diagnose(collect([folder])).findings if f.id == rule)
+    return {premise.name for premise in finding.assumed}
+
+
+def test_every_error_names_its_premises() -> None:
+    logs = set(LOG_RULES)
+    errors = {rule.id for rule in RULES.values() if rule.severity is Severity.ERROR}
+    assert errors - logs == set(NEEDS)
+    for needs in (*NEEDS.values(), LOG_NEEDS):
+        assert set(needs) <= set(PROVERS)
+
+
+def test_each_premise_of_an_error_has_a_place(tmp_path: Path) -> None:
+    build(tmp_path, STALE)
+    (finding,) = (f for f in diagnose(collect([tmp_path])).findings if f.id == "K07-output-stale")
+    names = {premise.name for premise in finding.premises}
+    assert {"cache", "npu", "hardware", "compiled", "program", "chip", "network", "whole"} <= names
+    for premise in finding.premises:
+        assert premise.seen is not None
+        assert (tmp_path / premise.seen.file).is_file()
+
+
+@pytest.mark.parametrize(
+    ("premise", "edits", "more"),
+    [
+        ("whole", [("main.c", "    infer();\n", "    infer();\n    tidy_up(output);\n")], {}),
+        ("program", [], {"other__c": "int main(void) { SCB_EnableDCache(); }\n"}),
+        ("chip", [], {"stm32h7xx_hal_conf__h": "#define HAL_MODULE_ENABLED\n"}),
+        (
+            "compiled",
+            [("main.c", "    show_result(", "#if WITH_RESULT\n    show_result("),
+             ("main.c", "output_bytes);\n  }\n}", "output_bytes);\n#endif\n  }\n}")],
+            {"o__h": "#if FANCY\n#define WITH_RESULT 1\n#else\n#define WITH_RESULT 0\n#endif\n"},
+        ),
+    ],
+)  # fmt: skip
+def test_an_assumed_premise_makes_a_warning(
+    premise: str, edits: list[tuple[str, str, str]], more: dict[str, str], tmp_path: Path
+) -> None:
+    shown = build(tmp_path, STALE, *edits, **more)
+    assert shown["K07-output-stale"] is Severity.WARNING
+    assert premise in assumed(tmp_path, "K07-output-stale")
+
+
+def test_a_network_without_its_epochs(tmp_path: Path) -> None:
+    build(tmp_path, STALE)
+    network = tmp_path / "network.c"
+    network.write_text(network.read_text().replace("EpochBlock_Flags_", "Flags_"))
+    assert assumed_severity(tmp_path, "K07-output-stale") is Severity.WARNING
+    assert assumed(tmp_path, "K07-output-stale") == {"hardware"}
+
+
+def test_a_hidden_function_that_the_vendor_defines_is_none(tmp_path: Path) -> None:
+    edit = ("main.c", "    infer();\n", "    infer();\n    tidy_up();\n")
+    assert build(tmp_path, STALE, edit)["K07-output-stale"] is Severity.WARNING
+    (tmp_path / "Middlewares" / "ST").mkdir(parents=True)
+    (tmp_path / "Middlewares" / "ST" / "tidy.c").write_text("void tidy_up(void)\n{\n}\n")
+    assert assumed_severity(tmp_path, "K07-output-stale") is Severity.ERROR
+
+
+def assumed_severity(folder: Path, rule: str) -> Severity:
+    (finding,) = (f for f in diagnose(collect([folder])).findings if f.id == rule)
+    return finding.severity
+
+
+LIST = "int helper(void) { return 0; }\n"
+
+
+@pytest.mark.parametrize(
+    ("build_file", "text", "source", "taken"),
+    [
+        ("Makefile", "SRCS = main.c Src/helper.c\n", "Src/helper.c", True),
+        ("Makefile", "SRCS = Src/helper.c\n", "Old/helper.c", False),
+        ("Makefile", "# SRCS = Src/helper.c\n", "Src/helper.c", False),
+        ("Makefile", "ifeq ($(X),1)\nSRCS = Src/helper.c\nendif\n", "Src/helper.c", False),
+        ("Makefile", "SRCS = $(wildcard Src/*.c)\n", "Src/helper.c", True),
+        ("Makefile", "SRCS = $(wildcard Src/*.c)\n", "Src/deep/helper.c", False),
+        ("Makefile", "%.o: %.c\n\tgcc -c $<\n", "helper.c", False),
+        ("Makefile", "D = Src\nSRCS = $(wildcard $(D)/*.c)\n", "Src/helper.c", True),
+        ("CMakeLists.txt", "file(GLOB_RECURSE S app/*.c)\n", "app/deep/helper.c", True),
+        ("CMakeLists.txt", "add_executable(a ${CMAKE_SOURCE_DIR}/app/helper.c)\n", "app/helper.c",
+         True),
+        ("a.uvprojx", "<FilePath>..\\Src\\helper.c</FilePath>", "Src/helper.c", True),
+        (".cproject", '<entry excluding="Old|a.c" kind="sourcePath" name="Src"/>', "Src/helper.c",
+         True),
+        (".cproject", '<entry excluding="Old|a.c" kind="sourcePath" name="Src"/>',
+         "Src/Old/helper.c", False),
+        ("app.map", "Linker script and memory map\n .text 0 Src/helper.o\n", "Src/helper.c", True),
+    ],
+)  # fmt: skip
+def test_which_build_takes_a_source(
+    build_file: str, text: str, source: str, taken: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / source
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(LIST)
+    (tmp_path / build_file).write_text(text)
+    project = collect([tmp_path])
+    (item,) = (item for item in project.artefacts if item.name == source)
+    assert (built(project, item) is not None) is taken
+
+
+def test_linked_sources_of_an_ide(tmp_path: Path) -> None:
+    for name in ("Core/Src/helper.c", "Core/Src/left_out.c"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(LIST)
+    ide = tmp_path / "STM32CubeIDE" / "Appli"
+    ide.mkdir(parents=True)
+    link = "<link><name>App/{0}</name><type>1</type><locationURI>PARENT-2-PROJECT_LOC/Core/Src/{0}"
+    (ide / ".project").write_text(
+        "".join(link.format(n) + "</locationURI></link>" for n in ("helper.c", "left_out.c"))
+    )
+    (ide / ".cproject").write_text(
+        '<entry excluding="left_out.c" kind="sourcePath" name="App"/><entry kind="sourcePath" '
+        'name="Drivers"/>'
+    )
+    project = collect([tmp_path])
+    found = {i.path.name: built(project, i) for i in project.artefacts if i.path.suffix == ".c"}
+    assert found["helper.c"] is not None
+    assert found["left_out.c"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "severity"),
+    [("run.log", Severity.ERROR), ("docs/run.log", Severity.WARNING)],
+)
+def test_a_log_that_is_shown_to_somebody(name: str, severity: Severity, tmp_path: Path) -> None:
+    log = (
+        "boot\nepoch 3\nHardFault\nCFSR=0x00008200\nHFSR=0x40000000\nBFAR=0x70380000\n"
+        "PC=0x34001230\n"
+    )
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(log)
+    found = diagnose(collect([tmp_path])).findings
+    errors = [f for f in found if f.rule.severity is Severity.ERROR]
+    assert errors
+    assert {f.severity for f in errors} == {severity}
+    given = [f for f in diagnose(collect([path])).findings if f.rule.severity is Severity.ERROR]
+    assert {f.severity for f in given} == {Severity.ERROR}, "the user says that it is one"
 
 
 SCRIPT = (

@@ -106,6 +106,8 @@ def _print(diagnosis: Diagnosis) -> None:
             token = f"  {evidence.token}" if evidence.token else ""
             note = f"  ({evidence.note})" if evidence.note else ""
             out.print(Text(f"    {evidence.place}{token}{note}"), soft_wrap=True)
+        for premise in item.assumed:
+            out.print(Text(f"    {text('DOC-assumed', what=premise.words)}"))
         for line in (words.cause, words.hint, words.confirm):
             out.print(Text(f"    {line}", style="dim"))
     for unread in diagnosis.unread:

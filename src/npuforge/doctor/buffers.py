@@ -187,7 +187,12 @@ class Effects:
         place = {name: at for at, name in enumerate(function.params) if name}
         reads: set[int] = set()
         writes: set[int] = set()
+        conditions: set[int] = set()
         for event in function.events:
+            for frame in event.frames:
+                if frame.at not in conditions:
+                    conditions.add(frame.at)
+                    _dereferenced(frame.condition, place, reads)
             if event.kind == "assign":
                 self._assign(event, place, reads, writes)
             elif event.kind == "call":

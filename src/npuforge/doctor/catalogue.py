@@ -18,9 +18,9 @@ from npuforge.doctor import (
     checks_source,
     checks_values,
 )
-from npuforge.doctor.conditions import as_proved
 from npuforge.doctor.findings import Check, Diagnosis, Finding, Rule, order
 from npuforge.doctor.log_checks import LOG_CHECKS
+from npuforge.doctor.premises import judged
 from npuforge.doctor.project import Project
 from npuforge.vocab import Severity
 
@@ -64,7 +64,7 @@ def diagnose(project: Project) -> Diagnosis:
             first = finding.evidence[0]
             key = (finding.id, first.file, first.line, first.token, finding.params)
             if key not in findings:
-                proved = as_proved(project, finding)
+                proved = judged(project, finding)
                 if proved is not None:
                     findings[key] = proved
     return Diagnosis(

@@ -17,7 +17,7 @@ from npuforge.doctor import names
 from npuforge.doctor.buffers import IN, OUT, Effects, base_of, roles_of
 from npuforge.doctor.checks_power import npu_programs
 from npuforge.doctor.cpu_cache import CpuCache, cache_in
-from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Rule
+from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Premise, Rule
 from npuforge.doctor.network_facts import networks_of, on_npu
 from npuforge.doctor.project import Project
 from npuforge.doctor.sources import Program, Sources, Step, sources_of
@@ -124,6 +124,8 @@ class _Walker:
         self.cache, self.switch = cache_in(project, program)
         self.state = _State()
         self.looked: set[int] = set()
+        # without its epochs a network may begin or end in software
+        self.epochs = any(facts.flags for facts in networks_of(project))
         self.npu = all(on_npu(project, step.name) for step in program.calls(names.RUN))
         self.invalidations = [
             step for step in program.steps if step.event.kind == "call"
@@ -200,18 +202,21 @@ class _Walker:
             for _, variable in self.sources.variables.get(name.split("->")[-1].split(".")[-1], ())
         )
 
-    def _found(self, rule: Rule, *evidence: Evidence, certain: bool = True) -> None:
+    def _found(
+        self, rule: Rule, *evidence: Evidence, always: bool = True, hardware: bool = True
+    ) -> None:
         """A finding that needs the data cache on: its switch is part of the evidence."""
         if self.switch is not None:
             evidence = (*evidence, self.switch.at())
-        certain = certain and self.cache is CpuCache.ON and self.npu
-        self.state.findings.append(
-            rule.at(
-                *evidence,
-                severity=None if certain else Severity.WARNING,
-                confidence=None if certain else Confidence.MEDIUM,
-            )
+        first = evidence[0]
+        switch = self.switch.at() if self.switch is not None else first
+        premises = (
+            Premise("cache", switch if self.cache is CpuCache.ON else None),
+            Premise("npu", first if self.npu else None),
+            Premise("hardware", first if hardware else None),
+            Premise("path", first if always else None),
         )
+        self.state.findings.append(rule.at(*evidence, premises=premises))
 
     def _write(self, step: Step) -> None:
         self.state.dirty = step
@@ -232,7 +237,7 @@ class _Walker:
             if word == "invalidate" and state.dirty is not None and role == IN:
                 # a write on one path only may be followed by a return, or by no inference
                 always = inside(state.dirty, step)
-                self._found(DIRTY_LOST, step.at(), state.dirty.at(), certain=always)
+                self._found(DIRTY_LOST, step.at(), state.dirty.at(), always=always)
             if word in ("clean", "both"):
                 if role == IN and state.last == (step.name, " ".join(step.args)):
                     state.findings.append(REDUNDANT.at(step.at()))
@@ -253,7 +258,7 @@ class _Walker:
             if state.cleaned is not None:
                 evidence.append(state.cleaned.at("cleaned here, before the write"))
             if not self.software_start:
-                self._found(NOT_CLEANED, *evidence)
+                self._found(NOT_CLEANED, *evidence, hardware=self.epochs)
             state.dirty = None
         state.ran = step
         state.invalidated = False
@@ -286,7 +291,7 @@ class _Walker:
         if alias is not None and state.only_clean is not None:
             state.findings.append(ALIAS.at(state.only_clean.at(), read.at(), alias))
             return
-        self._found(STALE, read.at(), run.at())
+        self._found(STALE, read.at(), run.at(), hardware=self.epochs)
 
     def _unknown_invalidation(self) -> bool:
         """An invalidation of something that may be the output under another name."""

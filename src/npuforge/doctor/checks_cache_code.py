@@ -14,7 +14,7 @@ from npuforge.doctor.buffers import IN, OUT, Roles, base_of, roles_of
 from npuforge.doctor.checks_cache import operation
 from npuforge.doctor.checks_power import npu_programs
 from npuforge.doctor.cpu_cache import CpuCache, cache_anywhere, cache_in
-from npuforge.doctor.findings import Check, Confidence, Finding, Rule
+from npuforge.doctor.findings import Check, Confidence, Finding, Premise, Rule
 from npuforge.doctor.network_facts import networks_of
 from npuforge.doctor.project import Artefact, Project
 from npuforge.doctor.sources import Program, Source, Sources, Step, sources_of
@@ -89,10 +89,14 @@ def _helpers(project: Project) -> Iterator[Finding]:
         if not _HELPER.fullmatch(name):
             continue
         for source, function in found:
+            here = source.at(function.line, name)
             if not _operates(sources, source, function):
                 yield NO_EFFECT.at(
                     source.at(function.line, f"{function.head} {name}"),
-                    severity=None if sure and _used(project, name) else Severity.WARNING,
+                    premises=(
+                        Premise("cache", here if sure else None),
+                        Premise("linked", here if _used(project, name) else None),
+                    ),
                     name=name,
                 )
             elif _RANGE.fullmatch(name) and len(function.params) == 2:

@@ -13,7 +13,7 @@ from npuforge.artefacts.elf import Image, read_elf, read_map
 from npuforge.artefacts.recognise import Kind
 from npuforge.artefacts.text import line_of
 from npuforge.doctor.checks_memory import OFF_AT_RESET, scripts
-from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Rule
+from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Premise, Rule
 from npuforge.doctor.network_facts import NetworkFacts, networks_of
 from npuforge.doctor.project import Artefact, Project
 from npuforge.doctor.sources import Sources, sources_of
@@ -433,8 +433,8 @@ def _copy(project: Project) -> Iterator[Finding]:
     sure = len(short) == len(defined) == len(sizes) == 1 and not largest[1].file.endswith(".map")
     for value, where in short:
         yield COPY.at(
-            where, largest[1], severity=None if sure else Severity.WARNING, copied=value,
-            size=largest[0],
+            where, largest[1], premises=(Premise("pair", where if sure else None),),
+            copied=value, size=largest[0],
         )  # fmt: skip
 
 

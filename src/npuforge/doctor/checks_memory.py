@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from npuforge.artefacts.linker_script import LinkerScript, Region, read_linker_script
 from npuforge.artefacts.recognise import Kind
 from npuforge.doctor.chip import families_of
-from npuforge.doctor.findings import Check, Finding, Rule
+from npuforge.doctor.findings import Check, Finding, Premise, Rule
 from npuforge.doctor.project import Artefact, Project
 from npuforge.doctor.sources import VENDOR
 from npuforge.doctor.stm32n6 import bank_of, banks_of, first_gap, secure
@@ -130,11 +130,14 @@ def _region(
     if region.origin is None or region.end is None or region.end <= region.origin:
         return
     gap = first_gap(region.origin, region.end)
+    here = item.at(region.line, region.text, region.origin)
     if gap is not None and (gap == region.origin or bank_of(region.origin) is not None):
-        used = taken and _past(script, region, gap)
         yield NO_MEMORY.at(
             item.at(region.line, region.text, gap),
-            severity=None if used else Severity.WARNING,
+            premises=(
+                Premise("script", here if taken else None),
+                Premise("placed", here if _past(script, region, gap) else None),
+            ),
             region=region.name,
             start=f"{region.origin:#010x}",
             end=f"{region.end:#010x}",
@@ -149,14 +152,16 @@ def _region(
         return
     stack = next((script.symbols[n] for n in _STACK_TOPS if n in script.symbols), None)
     in_off = (
-        taken
-        and stack is not None
+        stack is not None
         and region.origin < stack <= region.end
         and (bank_of(stack - 8) or banks[0]).needs_power
     )
     yield OFF_AT_RESET.at(
         item.at(region.line, region.text, off.base),
-        severity=None if in_off else Severity.WARNING,
+        premises=(
+            Premise("script", here if taken else None),
+            Premise("placed", here if in_off else None),
+        ),
         what=region.name,
         end=f"{region.end:#010x}",
         bank=off.name,

@@ -96,8 +96,7 @@ def _runtime_init(project: Project, sources: Sources, program: Program) -> Itera
     if uses and not inits and not sources.text_mentions(names.RUNTIME_INIT):
         started = program.entry.name in ENTRIES
         if started or not any(sources.functions.get(name) for name in ENTRIES):
-            # what no start-up calls may be left over, or a part of the firmware
-            yield NO_RUNTIME_INIT.at(uses[0].at(), severity=None if started else Severity.WARNING)
+            yield NO_RUNTIME_INIT.at(uses[0].at())
     plain = [step for step in inits if not names.MAIN_RUN.fullmatch(step.name)]
     ends = list(program.calls(names.RUNTIME_DEINIT))
     for step in plain:

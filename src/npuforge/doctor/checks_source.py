@@ -14,7 +14,7 @@ from npuforge.doctor.checks_cache_code import mpool_of
 from npuforge.doctor.checks_image import images_of
 from npuforge.doctor.checks_power import npu_programs
 from npuforge.doctor.checks_runtime import defines
-from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Rule
+from npuforge.doctor.findings import Check, Confidence, Evidence, Finding, Premise, Rule
 from npuforge.doctor.network_facts import networks_of
 from npuforge.doctor.project import Project
 from npuforge.doctor.sources import VENDOR, Program, Source, Sources, Step, programs_of, sources_of
@@ -80,9 +80,10 @@ def _null(project: Project, sources: Sources) -> Iterator[Finding]:
             if passed and not sources.text_mentions(text) and not _vendor(project, library):
                 # a library that is not here may give the buffer itself
                 seen = all(sources.functions.get(event.name) for event in passed)
+                here = source.at(variable.line, f"{variable.type} {name}")
                 yield NULL_RESULT.at(
-                    source.at(variable.line, f"{variable.type} {name}"),
-                    severity=None if seen else Severity.WARNING,
+                    here,
+                    premises=(Premise("callee", here if seen else None),),
                     name=name,
                 )
 

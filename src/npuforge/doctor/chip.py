@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 
 from npuforge.artefacts.recognise import Kind
-from npuforge.doctor.project import Project
+from npuforge.artefacts.text import line_of
+from npuforge.doctor.findings import Evidence
+from npuforge.doctor.project import Artefact, Project
 from npuforge.doctor.sources import VENDOR
 
 _FAMILY = r"stm32(?:n6|[cfghlu]\d|w[bl]|mp)"
@@ -28,25 +30,51 @@ _LOOKED_AT = 400
 def families_of(project: Project) -> frozenset[str]:
     """Families that files of one chip name, in lower case: ``stm32n6``, ``stm32h7``, …"""
 
-    def look() -> frozenset[str]:
-        found: set[str] = set()
+    return frozenset(family for _, family, _ in _named(project))
+
+
+def families_near(project: Project, file: str) -> dict[str, Evidence]:
+    """Families that the files nearest to a file name: of its folder, else of those around it."""
+    folder = file.split("/")[:-1]
+    for depth in range(len(folder), -1, -1):
+        prefix = "/".join((*folder[:depth], ""))
+        found = {
+            family: where for name, family, where in _named(project) if name.startswith(prefix)
+        }
+        if found:
+            return found
+    return {}
+
+
+def _named(project: Project) -> tuple[tuple[str, str, Evidence], ...]:
+    """Files of one chip with the family that they name, and where."""
+
+    def look() -> tuple[tuple[str, str, Evidence], ...]:
+        found: list[tuple[str, str, Evidence]] = []
         for item in project.artefacts:
             match = _FILE.fullmatch(item.path.name)
             if match and not VENDOR.search(item.name):
-                found.add(match[1].lower())
+                found.append((item.name, match[1].lower(), item.at(1)))
         for item in project.of(Kind.IOC):
-            found |= {name.lower() for name in _MCU.findall(project.text(item)[: 1 << 20])}
+            found += _matches(item, _MCU, project.text(item)[: 1 << 20])
         for item in project.of(Kind.BUILD):
-            found |= {name.lower() for name in _DEFINE.findall(project.text(item)[: 1 << 20])}
+            found += _matches(item, _DEFINE, project.text(item)[: 1 << 20])
         for item in project.of(Kind.C_SOURCE)[:_LOOKED_AT]:
             if not VENDOR.search(item.name):
-                head = project.text(item)[:8192]
-                found |= {name.lower() for name in _INCLUDE.findall(head)}
-        if project.of(Kind.NETWORK_C):
-            found.add("stm32n6")
-        return frozenset(found)
+                found += _matches(item, _INCLUDE, project.text(item)[:8192])
+        found += [(item.name, "stm32n6", item.at(1)) for item in project.of(Kind.NETWORK_C)]
+        return tuple(found)
 
     return project.once("families of chips", look)
+
+
+def _matches(
+    item: Artefact, pattern: re.Pattern[str], text: str
+) -> list[tuple[str, str, Evidence]]:
+    first: dict[str, Evidence] = {}
+    for match in pattern.finditer(text):
+        first.setdefault(match[1].lower(), item.at(line_of(text, match.start()), match[0]))
+    return [(item.name, family, where) for family, where in first.items()]
 
 
 def is_stm32n6(project: Project) -> bool:

@@ -10,12 +10,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from npuforge.artefacts.recognise import Kind
-from npuforge.doctor.findings import Confidence, Finding
 from npuforge.doctor.project import Artefact, Project
-from npuforge.vocab import Severity
 
 _DIRECTIVE = re.compile(
     r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b[ \t]*((?:[^\n\\]|\\\n|\\(?!\n))*)",
@@ -31,8 +29,8 @@ _DEFINE = re.compile(
 _OPTION = re.compile(r"-D[ \t]*([A-Za-z_]\w*)(?:=([\w()]+))?")
 _LISTED = re.compile(r"(?<=[\s\"';>(])([A-Z]\w{2,})(?:=([\w()]+))?(?=[\s\"';<)])")
 """How a project file of an IDE, or a list of CMake, names a macro."""
-_OPENS = re.compile(r"^[ \t]*(?:ifn?(?:eq|def)\b|if[ \t]*\()", re.MULTILINE)
-_CLOSES = re.compile(r"^[ \t]*(?:endif\b)", re.MULTILINE)
+OPENS = re.compile(r"^[ \t]*(?:ifn?(?:eq|def)\b|if[ \t]*\()", re.MULTILINE)
+CLOSES = re.compile(r"^[ \t]*(?:endif\b)", re.MULTILINE)
 MAX_HEADERS = 6000
 """Headers that are searched for the definition of a macro; in larger trees it stays undecided."""
 
@@ -122,8 +120,8 @@ class Macros:
         found: defaultdict[str, set[str | None]] = defaultdict(set)
         for item in self.project.of(Kind.BUILD):
             text = self.project.text(item)
-            opens = [match.start() for match in _OPENS.finditer(text)]
-            closes = [match.start() for match in _CLOSES.finditer(text)]
+            opens = [match.start() for match in OPENS.finditer(text)]
+            closes = [match.start() for match in CLOSES.finditer(text)]
             make = item.path.suffix == ".mk" or "makefile" in item.path.name.lower()
             for match in (_OPTION if make else _LISTED).finditer(text):
                 at = match.start()
@@ -261,23 +259,3 @@ def compiled(project: Project, file: str, line: int) -> bool | None:
 
 def _named_sources(project: Project) -> Mapping[str, Artefact]:
     return {item.name: item for item in project.of(Kind.C_SOURCE)}
-
-
-def as_proved(project: Project, finding: Finding) -> Finding | None:
-    """A finding whose code the files do not prove to be compiled is a warning, not an error.
-
-    One that is no error is dropped where its code is surely left out.
-    """
-    if finding.severity is not Severity.ERROR:
-        first = finding.evidence[0]
-        left_out = first.line and compiled(project, first.file, first.line) is False
-        return None if left_out else finding
-    for evidence in finding.evidence:
-        places = [(evidence.file, evidence.line), *evidence.via]
-        if any(line and compiled(project, file, line) is not True for file, line in places):
-            confidence = min((finding.confidence, Confidence.MEDIUM), key=_UNSURE.index)
-            return replace(finding, severity=Severity.WARNING, confidence=confidence)
-    return finding
-
-
-_UNSURE = (Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH)

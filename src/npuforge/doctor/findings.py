@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from npuforge.messages import parts
+from npuforge.messages import parts, text
 from npuforge.vocab import Severity
 
 if TYPE_CHECKING:
@@ -59,6 +59,24 @@ class Evidence:
 
 
 @dataclass(frozen=True)
+class Premise:
+    """One thing that has to be so for a finding to be right.
+
+    Attributes:
+        name: which; its sentence is the catalogue entry ``DOC-premise-<name>``.
+        seen: where the files show it; ``None`` when it is only likely.
+    """
+
+    name: str
+    seen: Evidence | None
+
+    @property
+    def words(self) -> str:
+        """What is assumed, as a sentence, in the language in use."""
+        return text(f"DOC-premise-{self.name}")
+
+
+@dataclass(frozen=True)
 class Rule:
     """One thing that can be wrong. Its words are the catalogue entry ``DOC-<id>``.
 
@@ -91,15 +109,20 @@ class Rule:
         *evidence: Evidence,
         severity: Severity | None = None,
         confidence: Confidence | None = None,
+        premises: tuple[Premise, ...] = (),
         **params: object,
     ) -> Finding:
-        """A finding of this rule; ``params`` fill the placeholders of its words."""
+        """A finding of this rule; ``params`` fill the placeholders of its words.
+
+        ``premises`` are those that the check has looked up itself.
+        """
         return Finding(
             self,
             severity or self.severity,
             confidence or self.confidence,
             evidence,
             tuple((key, str(value)) for key, value in params.items()),
+            premises,
         )
 
 
@@ -113,6 +136,7 @@ class Finding:
         confidence: how sure it is here.
         evidence: places, the decisive one first; never empty.
         params: values for the placeholders of the rule's words.
+        premises: what has to be so for an error to be one; each with its place in the files.
     """
 
     rule: Rule
@@ -120,6 +144,12 @@ class Finding:
     confidence: Confidence
     evidence: tuple[Evidence, ...]
     params: tuple[tuple[str, str], ...] = ()
+    premises: tuple[Premise, ...] = field(default=(), compare=False)
+
+    @property
+    def assumed(self) -> tuple[Premise, ...]:
+        """Premises that the files do not show."""
+        return tuple(premise for premise in self.premises if premise.seen is None)
 
     @property
     def id(self) -> str:

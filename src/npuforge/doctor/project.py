@@ -33,12 +33,14 @@ class Artefact:
         name: how it is shown: relative to the path given by the user, with forward slashes.
         kind: what it is.
         size: bytes.
+        given: whether the user named the file itself, not a folder around it.
     """
 
     path: Path
     name: str
     kind: Kind
     size: int
+    given: bool = False
 
     def at(
         self, line: int | None = None, token: str = "", address: int | None = None, note: str = ""
@@ -152,7 +154,8 @@ def collect(paths: Iterable[Path | str]) -> Project:
                 continue
             if where not in found:
                 shown = path.name if given.is_file() else path.relative_to(given).as_posix()
-                found[where] = Artefact(path, shown, recognise(path, head, size), size)
+                kind = recognise(path, head, size)
+                found[where] = Artefact(path, shown, kind, size, given.is_file())
     return Project(sorted(found.values(), key=lambda item: item.name), skipped)
 
 

@@ -34,6 +34,14 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "remedy": words.hint,
         "confirm": words.confirm,
         "evidence": [_evidence(item) for item in finding.evidence],
+        "premises": [
+            {
+                "premise": item.name,
+                "says": item.words,
+                "seen": None if item.seen is None else _evidence(item.seen),
+            }
+            for item in finding.premises
+        ],
     }
 
 

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from npuforge import __version__
 from npuforge.doctor import Diagnosis, Evidence, Finding, Rule
+from npuforge.messages import text
 from npuforge.vocab import Severity
 
 VERSION = "2.1.0"
@@ -73,12 +74,13 @@ def _rule(rule: Rule, diagnosis: Diagnosis) -> dict[str, Any]:
 def _result(finding: Finding, index: int) -> dict[str, Any]:
     words = finding.words
     first, *others = finding.evidence
+    assumed = "".join(f" ({text('DOC-assumed', what=item.words)})" for item in finding.assumed)
     result: dict[str, Any] = {
         "ruleId": finding.id,
         "ruleIndex": index,
         "level": _LEVELS[finding.severity],
         "rank": _RANKS[finding.confidence.value],
-        "message": {"text": f"{words.message}. {words.cause} {words.hint}"},
+        "message": {"text": f"{words.message}. {words.cause} {words.hint}{assumed}"},
         "locations": [_location(first)],
         "partialFingerprints": {"npuforge/v1": _fingerprint(finding)},
     }
