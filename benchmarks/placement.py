@@ -2,37 +2,41 @@
 
 Three tables. The first compares four compiled networks (their programs are in the measurement data)
 node by node (as many of its operations in hardware, hybrid and software epochs) and epoch by
-epoch: an epoch counts as right when exactly the predicted operations run in it. The second
-compares the number of hybrid and software epochs with compile reports of public repositories
+epoch: an epoch counts as right when exactly the predicted operations run in it. It also looks for
+equal parts of each network (`equal_parts.py`) that were compiled in contradicting orders, where no
+rule on the structure can be right, and counts the wrong epochs in them. The second compares the
+number of hybrid and software epochs with compile reports of public repositories
 (`public_epochs.csv` names repository and path of each model file; `--models` is a folder with those
 files, what is not there is looked for in the measurement data). A model that a rule was made from
-is no blind test: it is marked and counted apart. Column
-`integer_io` of the file says with which interface it was compiled: 0 as the model is, 1 integers,
-"in" integer inputs and float outputs. The third one does the same for the networks of
-the measurement data, the last one counts fallbacks. `--json` writes the second one.
+is no blind test: it is marked and counted apart. Column `integer_io` of the file says with which
+interface it was compiled: 0 as the model is, 1 integers, "in" integer inputs and float outputs. The
+third one does the same for the networks of the measurement data, the last one counts fallbacks.
+`--json` writes the second one.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from common import csv_rows, published_models, report, required_shared_folder
 from compiled import NETWORKS, CompiledEpoch, compiled_epochs
+from equal_parts import compared
 
 from npuforge.accelerators.neural_art.epochs import Epoch
 from npuforge.accelerators.neural_art.operations import Operation, operations
 from npuforge.accelerators.protocol import PlacementKind
+from npuforge.graph import Graph
 from npuforge.importers import load_model
 from npuforge.mapping import map_to_npu
 
 TOLERANCE = 2
 KIND = {PlacementKind.HARDWARE: "hardware", PlacementKind.HYBRID: "hybrid"}
 WHY = {
-    "yolox_nano_480": "the branches of one of three equal heads run in another order than those of "
-    "the other two: no rule on the graph's structure gives all three, nor those of YOLOv8n",
+    "yolox_nano_480": "the branches of one of three equal heads run in the reverse order: no rule "
+    "on the graph's structure gives all three",
     "deeplab_v3_mnv2_320": "five branches side by side, three of them dilated, in another order; "
     "this network is the only evidence",
     "yolov11n_micro_224_int8.onnx": "an attention block more or less a C helper",
@@ -67,14 +71,40 @@ def compiled_table(shared: Path) -> None:
                 *(name, "/".join(map(str, counts)), "/".join(map(str, own))),
                 f"{sum(ran[node] == own_kinds[node] for node in nodes)} of {len(nodes)}",
                 *(f"{right} of {len(truth)}", f"{len(nodes - off)} of {len(nodes)}"),
+                *_contradictions(graph, truth, ops, predicted),
                 WHY.get(name, "") if right < len(truth) else "",
             )
         )
     columns = (
         *("network", "true hw/hyb/sw", "predicted", "placed right"),
-        *("epochs equal", "nodes in them", "why not"),
+        *(
+            "epochs equal",
+            "nodes in them",
+            "equal parts",
+            "in two orders",
+            "wrong there",
+            "why not",
+        ),
     )
     report("compiled networks, operation by operation", columns, table, None)
+
+
+def _contradictions(
+    graph: Graph,
+    truth: Sequence[CompiledEpoch],
+    ops: dict[str, Operation],
+    predicted: Sequence[frozenset[str]],
+) -> tuple[int, int, str]:
+    """Equal parts, those compiled in contradicting orders, and the wrong epochs in the latter."""
+    found = compared(graph, truth, tuple(ops.values()))
+    torn = [c for c in found if not c.alike]
+    inside = {graph.nodes[n].name for c in torn for part in c.parts for n in part.nodes}
+    wrong = [e.made for e in truth if e.made not in predicted]
+    there = sum(any(ops[value].node in inside for value in made) for made in wrong)
+    return (
+        *(sum(len(c.parts) for c in found), sum(len(c.parts) for c in torn)),
+        f"{there} of {len(wrong)}",
+    )
 
 
 def _kinds(

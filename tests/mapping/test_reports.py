@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import ROOT
 from tests.mapping.test_epochs import Net
 from typer.testing import CliRunner
 
@@ -29,6 +30,7 @@ from npuforge.mapping import (
     map_graph,
     map_to_npu,
     map_with_vela,
+    read_compiled,
 )
 from npuforge.targets import load_target
 
@@ -78,6 +80,36 @@ def test_new_report() -> None:
     compiled = epochs_of_report(read_tool_log(log_from_bytes(NEW.encode(), "r")))
     assert (compiled.hardware, compiled.hybrid, compiled.software) == (5, 1, 2)
     assert compiled.off_npu == ("Concat", "Sub", "Softmax")
+
+
+TIMES = """ST Edge AI Core v2.2.0-20266 2adc00962
+   c_id    m_id   type            dur (ms)        %    CPU cycles                 name
+   0       -      epoch (EC)         1.255   64.16%  [  44,649   9,704   3,460 ]  EpochBlock_1 -> 5
+   1       -      epoch (HYBRID)     0.107    5.22%  [      65      52  63,931 ]  EpochBlock_6
+   2       -      epoch (extra HW.7) 0.101    5.21%  [  14,703  38,136   7,642 ]  EpochBlock_6 (7)
+   3       -      epoch (SW)         0.107    5.22%  [      65      52  63,931 ]  EpochBlock_7
+   4       -      epoch              0.146   20.00%  [   8,398 105,738   2,599 ]  EpochBlock_8
+"""
+
+
+def test_report_of_times_alone_counts_epochs(tmp_path: Path) -> None:
+    path = tmp_path / "network_validate_report.txt"
+    path.write_text(TIMES)
+    compiled = read_compiled(path)
+    # The hardware that a hybrid epoch started is part of it.
+    assert (compiled.hardware, compiled.hybrid, compiled.software) == (6, 1, 1)
+    assert (compiled.source, compiled.release) == ("times", "2.2")
+    graph = _net()
+    found = compare_report(graph, map_to_npu(graph), compiled)
+    assert found.differences == ()
+    model = ROOT / "examples/image_classification/image_classification.tflite"
+    shown = CliRunner().invoke(app, ["analyze", str(model), "--st-report", str(path)])
+    assert shown.exit_code == 0
+    assert "6 / 1 / 1" in " ".join(shown.output.split())
+    assert "counted from the times" in " ".join(shown.output.split())
+    # Where the report counts as well, its own numbers stand.
+    path.write_text(OLD + TIMES)
+    assert read_compiled(path).source == "report"
 
 
 def test_c_info_leaves_out_what_runs_nothing() -> None:

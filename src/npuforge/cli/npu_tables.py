@@ -177,6 +177,8 @@ def _print_report(report: ReportComparison) -> None:
         compiled=f"{compiled.hardware} / {compiled.hybrid} / {compiled.software}",
         predicted=f"{hardware} / {hybrid} / {software}",
     )
+    if compiled.source == "times":
+        _line("NPU-report-times")
     if report.differences:
         rows = [(d.operator, d.predicted, d.compiled, d.why) for d in report.differences]
         print_table(text("NPU-report-title"), _columns("NPU-report-columns"), rows)

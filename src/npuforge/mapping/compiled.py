@@ -11,6 +11,7 @@ from pathlib import Path
 
 from npuforge.accelerators.neural_art.placement import NpuPlacement
 from npuforge.artefacts.c_info import CInfo, Where, read_c_info
+from npuforge.artefacts.epoch_times import MeasuredEpoch, MeasuredKind, read_epoch_times
 from npuforge.artefacts.log_text import log_from_bytes
 from npuforge.artefacts.tool_log import ToolLog, read_tool_log
 from npuforge.errors import UsageError
@@ -53,7 +54,7 @@ class CompiledEpochs:
     """What a compile report says of epochs.
 
     Attributes:
-        source: kind of report.
+        source: "c_info", "report", or "times" where a report of a run only tells times.
         version: of ST Edge AI Core, "" when the report does not say.
         hardware: epochs in NPU units.
         hybrid: epochs driven by a C helper.
@@ -109,7 +110,7 @@ class ReportComparison:
 
 def read_compiled(path: str | PathLike[str]) -> CompiledEpochs:
     """The epochs of a report of ST's tool: ``*_c_info.json`` or an analyze, generate or validate
-    report.
+    report; of one that only tells times, those of the table of times.
 
     Raises:
         NpuforgeError: the file cannot be read, or counts no epochs.
@@ -118,7 +119,10 @@ def read_compiled(path: str | PathLike[str]) -> CompiledEpochs:
     content = file_bytes(file)
     if file.suffix.lower() == ".json":
         return epochs_of_c_info(read_c_info(content, file.name))
-    return epochs_of_report(read_tool_log(log_from_bytes(content, file.name)))
+    lines = log_from_bytes(content, file.name)
+    log = read_tool_log(lines)
+    measured = () if "total" in log.epoch_counts else read_epoch_times(lines)
+    return epochs_of_times(log.version, measured) if measured else epochs_of_report(log)
 
 
 def file_bytes(path: Path) -> bytes:
@@ -171,12 +175,39 @@ def epochs_of_report(log: ToolLog) -> CompiledEpochs:
     return CompiledEpochs("report", log.version, hardware, hybrid, software, tuple(off))
 
 
+_MEASURED = {
+    MeasuredKind.HARDWARE: HARDWARE,
+    MeasuredKind.CONTROLLER: HARDWARE,
+    MeasuredKind.SOFTWARE: SOFTWARE,
+    MeasuredKind.HYBRID: HYBRID,
+}
+
+
+def epochs_of_times(version: str, measured: Sequence[MeasuredEpoch]) -> CompiledEpochs:
+    """The epochs of a report that tells their times but neither counts nor names them.
+
+    A block of the epoch controller without a last number counts as one: hardware epochs are a lower
+    bound.
+    """
+    counts: Counter[str] = Counter()
+    for epoch in measured:
+        if epoch.kind in _MEASURED:
+            counts[_MEASURED[epoch.kind]] += epoch.count
+    return CompiledEpochs("times", version, *_numbers(counts), ())
+
+
 def _numbers(counts: Mapping[str, int]) -> tuple[int, int, int]:
     return counts.get(HARDWARE, 0), counts.get(HYBRID, 0), counts.get(SOFTWARE, 0)
 
 
 def compare_report(graph: Graph, npu: NpuMapping, compiled: CompiledEpochs) -> ReportComparison:
-    """Lay a compile report beside the prediction, operator by operator, with reasons."""
+    """Lay a compile report beside the prediction, operator by operator, with reasons.
+
+    A report that names no operators (times alone) is compared by its numbers of epochs only.
+    """
+    predicted = (npu.hardware_epochs, npu.hybrid_epochs, npu.software_epochs)
+    if compiled.source == "times":
+        return ReportComparison(compiled, predicted, ())
     own = Counter(_operators(graph, npu.placements))
     real = Counter(_SAME.get(name, name) for name in compiled.off_npu)
     differences = [
@@ -184,7 +215,6 @@ def compare_report(graph: Graph, npu: NpuMapping, compiled: CompiledEpochs) -> R
         for name in {*own, *real}
     ]
     differences.sort(key=lambda d: (-abs(d.predicted - d.compiled), d.operator))
-    predicted = (npu.hardware_epochs, npu.hybrid_epochs, npu.software_epochs)
     return ReportComparison(compiled, predicted, tuple(differences))
 
 
