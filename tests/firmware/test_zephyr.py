@@ -12,7 +12,14 @@ from typing import Any
 
 import pytest
 from tests.builders import single, tensor
-from tests.tools import needs_cmake, needs_compiler, needs_gcc
+from tests.static import STYLE, clang_tidy, cppcheck, documented_rules, misra_rules
+from tests.tools import (
+    needs_clang_tidy,
+    needs_cmake,
+    needs_compiler,
+    needs_cppcheck,
+    needs_gcc,
+)
 
 from npuforge import api
 from npuforge.artefacts.elf import read_elf
@@ -309,6 +316,27 @@ def test_runs_on_threads(kit: Path, tmp_path: Path) -> None:
     assert any(line.startswith("nf-stage self_test result=0") for line in lines), lines
     assert sum(line.startswith("largest output") for line in lines) >= 8
     assert "exit 0" in lines
+
+
+@needs_cppcheck
+@needs_clang_tidy
+def test_static_checks(kit: Path, tmp_path: Path) -> None:
+    """Port and start of the sample: both tools find nothing, MISRA rules are among the page's."""
+    config = configured(kit, tmp_path, "CONFIG_NPUFORGE_WEIGHTS_IN_IMAGE=y\n")
+    generated(devicetree(kit, tmp_path), config, tmp_path, host=True)
+    sources = [str(kit / "zephyr" / "port" / "port.c"), str(kit / "zephyr" / "app" / "start.c")]
+    options = tmp_path / "autoconf.h"
+    folders = [f"-I{folder}" for folder in (
+        HERE / "include", tmp_path, kit / "runtime" / "include", kit / "network",
+        kit / "zephyr" / "port", kit / "app")]  # fmt: skip
+    found = cppcheck(
+        kit, "--error-exitcode=1", STYLE, "--suppress=unusedStructMember",
+        f"--include={options}", *folders, *sources,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    found = clang_tidy(kit, sources, "-std=gnu11", "-include", str(options), *folders)
+    assert found.returncode == 0, found.stdout
+    assert misra_rules(kit, f"--include={options}", *folders, *sources) <= documented_rules()
 
 
 def test_a_region_over_several_banks_is_one_memory(tmp_path: Path) -> None:
