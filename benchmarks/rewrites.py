@@ -3,7 +3,8 @@
 One row a model: NPU share, epochs off the NPU and predicted time before and after, and how far the
 outputs are from the original's. One row a pass: in how many models it was applied, at how many
 places, and its largest measured difference; "refused" counts places where the difference exceeded
-the bound, so that nothing was changed there.
+the bound, so that nothing was changed there. The last table sums up: how many passes raise the
+share of a published model or of a pattern, and whether anything was kept beyond its bound.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from npuforge.passes import (
     PASSES,
     Optimization,
     Outcome,
+    Score,
     Status,
     calibrated_inputs,
     optimize,
@@ -74,6 +76,38 @@ def gains(outcome: Outcome) -> bool:
     return before is not None and after is not None and after > before
 
 
+def kept_beyond(outcome: Outcome) -> int:
+    """Places that were kept although they differ by more than the pass may."""
+    if outcome.status is not Status.APPLIED:
+        return 0
+    return sum(site.difference.steps > outcome.bound for site in outcome.sites)
+
+
+def summed(scores: Sequence[tuple[str, Score, Score]], raising: int, beyond: int) -> dict[str, str]:
+    """The figures that documentation quotes."""
+    before = [old.node_share or 0 for _, old, _ in scores]
+    after = [new.node_share or 0 for _, _, new in scores]
+    ratios = sorted(new.ms / old.ms for _, old, new in scores)
+    worse = sum(new < old for old, new in zip(before, after, strict=True))
+    count = max(len(scores), 1)
+    return {
+        "models": str(len(scores)),
+        "share raised in": str(sum(new > old for old, new in zip(before, after, strict=True))),
+        "share lowered in": str(worse),
+        "wholly on the NPU before": str(sum(share == 1 for share in before)),
+        "wholly on the NPU after": str(sum(share == 1 for share in after)),
+        "mean share before": f"{sum(before) / count:.1%}",
+        "mean share after": f"{sum(after) / count:.1%}",
+        "nodes off the NPU before": str(sum(old.off_npu for _, old, _ in scores)),
+        "nodes off the NPU after": str(sum(new.off_npu for _, _, new in scores)),
+        "predicted time, median ratio": f"{ratios[len(ratios) // 2]:.3f}" if ratios else "",
+        "predicted time, best ratio": f"{ratios[0]:.3f}" if ratios else "",
+        "predicted time, worst ratio": f"{ratios[-1]:.3f}" if ratios else "",
+        "passes that raise the share of a model or pattern": str(raising),
+        "places kept beyond their bound": str(beyond),
+    }
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -85,22 +119,27 @@ def main() -> None:
     target = load_target("stm32n6570-dk")
     judge = TargetJudge(target, target.operating_points["nominal"])
     tally: dict[str, dict[str, float]] = {}
-    table = []
+    table, scores, beyond = [], [], 0
     for path in models(options.models, options.folder):
         begin = time.perf_counter()
         made = improved(load_model(path), judge, options.samples, set())
         table.append(row(path.name, made, time.perf_counter() - begin))
         print(*table[-1], flush=True)
+        scores.append((path.name, made.before, made.after))
+        beyond += sum(kept_beyond(outcome) for outcome in made.outcomes)
         for outcome in made.outcomes:
             count(tally, outcome)
     columns = ("model", "share", "after", "off", "after", "nodes", "after", "ms", "after",
                "outputs", "argmax", "s")  # fmt: skip
     print()
     report("models", columns, table, None)
-    patterns = []
+    patterns, raising = [], {code for code, entry in tally.items() if entry["raised"]}
     for pattern in PATTERNS:
         made = improved(pattern.make(), judge, options.samples, {pattern.code})
         outcome = made.outcomes[0]
+        beyond += kept_beyond(outcome)
+        if gains(outcome):
+            raising.add(pattern.code)
         patterns.append(
             (
                 *(pattern.code, pattern.make.__name__, outcome.status.value),
@@ -121,11 +160,16 @@ def main() -> None:
     ]  # fmt: skip
     heads = ("pass", "models", "places", "raised the share in", "refused", "steps", "bound")
     report("passes over the models", heads, rows, None)
+    summary = summed(scores, len(raising), beyond)
+    print()
+    report("summary", ("what", "figure"), list(summary.items()), None)
     if options.json is not None:
         document = {
             "models": [list(map(str, line)) for line in table],
             "patterns": [list(map(str, line)) for line in patterns],
             "passes": tally,
+            "raising": sorted(raising),
+            "summary": summary,
         }
         options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 

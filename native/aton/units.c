@@ -2,6 +2,13 @@
 
 #include <string.h>
 
+/* Loops that are compiled for more than one instruction set. */
+#if defined(__GNUC__) || defined(__clang__)
+#define AU_INLINE static inline __attribute__((always_inline))
+#else
+#define AU_INLINE static inline
+#endif
+
 static int32_t sign_extended(uint32_t value, int bytes)
 {
     const uint32_t half = UINT32_C(1) << (8 * bytes - 1);
@@ -62,6 +69,18 @@ int64_t au_gather(const uint8_t *data, const uint8_t *written, const int64_t *st
     return missing;
 }
 
+static const int32_t *store_run(const int32_t *values, int64_t depth, int size, uint8_t *to)
+{
+    if (size == 1)
+        for (int64_t d = 0; d < depth; ++d)
+            to[d] = (uint8_t)values[d];
+    else
+        for (int64_t d = 0; d < depth; ++d)
+            for (int lane = 0; lane < size; ++lane)
+                *to++ = (uint8_t)((uint32_t)values[d] >> 8 * lane);
+    return values + depth;
+}
+
 void au_scatter(uint8_t *data, uint8_t *written, const int64_t *starts, int64_t count,
                 const au_frame *frame, const int32_t *values)
 {
@@ -70,11 +89,8 @@ void au_scatter(uint8_t *data, uint8_t *written, const int64_t *starts, int64_t 
         for (int64_t y = 0; y < flat.rows; ++y)
             for (int64_t x = 0; x < flat.columns; ++x) {
                 const int64_t at = starts[k] + y * flat.line + x * flat.pixel;
-                uint8_t *to = data + at;
                 memset(written + at, 1, (size_t)(flat.depth * flat.size));
-                for (int64_t d = 0; d < flat.depth; ++d, ++values)
-                    for (int lane = 0; lane < flat.size; ++lane)
-                        *to++ = (uint8_t)((uint32_t)*values >> 8 * lane);
+                values = store_run(values, flat.depth, flat.size, data + at);
             }
 }
 
@@ -115,8 +131,10 @@ static void row_portable(const int16_t *x, const int16_t *packed, const au_shape
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #include <immintrin.h>
 
+#define AU_AVX2 __attribute__((target("avx2")))
+
 /* Four pixels by up to 24 kernels at a time; the same sums as row_portable. */
-__attribute__((target("avx2"))) static void block_avx2(const int16_t *const *in,
+AU_AVX2 static void block_avx2(const int16_t *const *in,
                                                        const int16_t *packed, const au_shape *s,
                                                        int64_t padded, int64_t first, int vectors,
                                                        int pixels, int32_t *const *out)
@@ -153,7 +171,7 @@ __attribute__((target("avx2"))) static void block_avx2(const int16_t *const *in,
         }
 }
 
-__attribute__((target("avx2"))) static void block1_avx2(const int16_t *const *in,
+AU_AVX2 static void block1_avx2(const int16_t *const *in,
                                                         const int16_t *packed, const au_shape *s,
                                                         int64_t padded, int64_t first, int pixels,
                                                         int32_t *const *out)
@@ -236,24 +254,93 @@ void au_convolve(const int16_t *x, const int32_t *index, const int16_t *weights,
     }
 }
 
+/* Largest magnitude of the values. */
+AU_INLINE int64_t magnitude(const int32_t *values, int64_t count)
+{
+    int32_t low = 0, high = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        low = values[i] < low ? values[i] : low;
+        high = values[i] > high ? values[i] : high;
+    }
+    return -(int64_t)low > high ? -(int64_t)low : high;
+}
+
+typedef struct {
+    int64_t low, high;
+    int in_shift, out_shift, round, limit, bits;
+} requantisation;
+
+/* Totals of 32 bits: what nearly every stream needs. */
+AU_INLINE int64_t requantise_32(const int32_t *sums, const int32_t *carry, int64_t count,
+                                    const requantisation *q, int32_t *out)
+{
+    const int32_t low = (int32_t)q->low, high = (int32_t)q->high, scale = 1 << q->in_shift;
+    const int32_t half = q->round && q->out_shift ? 1 << (q->out_shift - 1) : 0;
+    const int32_t sign = half ? -1 : 0;
+    const int wide = 32 - q->bits, shift = q->out_shift, limit = q->limit;
+    int32_t met = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        const int32_t total = carry != NULL ? sums[i] + carry[i] * scale : sums[i];
+        const int32_t value = (total + half + ((total >> 31) & sign)) >> shift;
+        const int32_t floor = value < low ? low : value;
+        const int32_t kept = floor > high ? high : floor;
+        met += kept != value;
+        out[i] = limit ? kept : (int32_t)((uint32_t)value << wide) >> wide;
+    }
+    return met;
+}
+
+static inline int64_t requantise_64(const int32_t *sums, const int32_t *carry, int64_t count,
+                                    const requantisation *q, int32_t *out)
+{
+    const int64_t low = q->low, high = q->high, scale = INT64_C(1) << q->in_shift;
+    const int64_t half = q->round && q->out_shift ? INT64_C(1) << (q->out_shift - 1) : 0;
+    const int64_t sign = half ? -1 : 0;
+    const int wide = 32 - q->bits;
+    int64_t met = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        const int64_t total = carry != NULL ? sums[i] + carry[i] * scale : sums[i];
+        const int64_t value = (total + half + ((total >> 63) & sign)) >> q->out_shift;
+        const int64_t floor = value < low ? low : value;
+        const int64_t kept = floor > high ? high : floor;
+        met += kept != value;
+        out[i] = q->limit ? (int32_t)kept : (int32_t)((uint32_t)value << wide) >> wide;
+    }
+    return met;
+}
+
+AU_INLINE int64_t requantise_any(const int32_t *sums, const int32_t *carry, int64_t count,
+                                     const requantisation *q, int32_t *out)
+{
+    int64_t most = magnitude(sums, count) + 1;
+    if (q->in_shift < 31 && q->out_shift < 31) {
+        if (carry != NULL)
+            most += magnitude(carry, count) << q->in_shift;
+        if (q->round && q->out_shift)
+            most += INT64_C(1) << (q->out_shift - 1);
+        if (most < INT64_C(1) << 31)
+            return requantise_32(sums, carry, count, q, out);
+    }
+    return requantise_64(sums, carry, count, q, out);
+}
+
+#ifdef AU_AVX2
+AU_AVX2 static int64_t requantise_avx2(const int32_t *sums, const int32_t *carry, int64_t count,
+                                       const requantisation *q, int32_t *out)
+{
+    return requantise_any(sums, carry, count, q, out);
+}
+#else
+#define requantise_avx2 requantise_any
+#endif
+
 int64_t au_requantise(const int32_t *sums, const int32_t *carry, int64_t count, int in_shift,
                       int out_shift, int round, int limit, int bits, int32_t *out)
 {
     const int64_t low = limit == 2 ? 0 : -(INT64_C(1) << (bits - 1));
     const int64_t high = limit == 2 ? (INT64_C(1) << bits) - 1 : (INT64_C(1) << (bits - 1)) - 1;
-    const int64_t scale = INT64_C(1) << in_shift;
-    const int64_t half = round && out_shift ? INT64_C(1) << (out_shift - 1) : 0;
-    const int64_t sign = half ? -1 : 0;
-    const int wide = 32 - bits;
-    int64_t met = 0;
-    for (int64_t i = 0; i < count; ++i) {
-        const int64_t total = carry != NULL ? sums[i] + carry[i] * scale : sums[i];
-        const int64_t value = (total + half + ((total >> 63) & sign)) >> out_shift;
-        const int64_t floor = value < low ? low : value;
-        const int64_t kept = floor > high ? high : floor;
-        met += kept != value;
-        out[i] = limit ? (int32_t)kept : (int32_t)((uint32_t)value << wide) >> wide;
-    }
+    const requantisation q = {low, high, in_shift, out_shift, round, limit, bits};
+    const int64_t met = (has_avx2() ? requantise_avx2 : requantise_any)(sums, carry, count, &q, out);
     return limit ? met : 0;
 }
 
@@ -306,38 +393,176 @@ static inline int64_t arith_run(const int32_t *x, const int32_t *y, int64_t coun
     return met;
 }
 
+/* Where the index stands, and the elements left of each counter. */
+typedef struct {
+    int32_t left[4], index;
+} counters;
+
+/* Goes on by at most `most` elements, up to the one that ends a counter: until there the index,
+   which starts at `*index`, moves evenly. Returns how many. */
+AU_INLINE int64_t advance(const au_arith_params *p, counters *c, int64_t most, int32_t *index)
+{
+    const int first = p->every[0] == 1 ? 1 : 0;
+    const int32_t even = first ? p->step[0] : 0;
+    int64_t run = most;
+    for (int n = first; n < 4; ++n)
+        if (c->left[n] && c->left[n] < run)
+            run = c->left[n];
+    *index = c->index;
+    int32_t step = even;
+    for (int n = first; n < 4; ++n)
+        if (c->left[n] && (c->left[n] -= (int32_t)run) == 0) {
+            c->left[n] = p->every[n];
+            step = p->step[n];
+        }
+    c->index = (int32_t)((c->index + (run - 1) * even + step) & 511);
+    return run;
+}
+
+enum { AU_BLOCK = 512 };
+
+/* Factors and addends of a block of elements, in their order. */
+typedef struct {
+    int32_t gain[AU_BLOCK], second[AU_BLOCK], addend[AU_BLOCK];
+} block;
+
+AU_INLINE void fill(const au_arith_params *p, const coefficients *k, counters *c, int64_t count,
+                        block *to)
+{
+    const int32_t step = p->every[0] == 1 ? p->step[0] & 511 : 0;
+    for (int64_t i = 0; i < count;) {
+        int32_t index;
+        const int64_t run = advance(p, c, count - i, &index);
+        const int64_t end = i + run;
+        if (step == 1 && index + run <= 512) {
+            const int64_t shift = index - i;
+            for (; i < end; ++i) {
+                to->gain[i] = k->gain[i + shift];
+                to->second[i] = k->second[i + shift];
+                to->addend[i] = (int32_t)k->addend[i + shift];
+            }
+        }
+        for (; i < end; ++i, index = (index + step) & 511) {
+            to->gain[i] = k->gain[index];
+            to->second[i] = k->second[index];
+            to->addend[i] = (int32_t)k->addend[index];
+        }
+    }
+}
+
+/* One block whose totals fit 32 bits; the same values as arith_run. */
+AU_INLINE int32_t arith_block(const int32_t *x, const int32_t *y, int64_t count,
+                                  const au_arith_params *p, const block *k, int32_t *out)
+{
+    const int narrow_x = 32 - 8 * p->x_bytes, narrow_y = 32 - 8 * p->y_bytes;
+    const int narrow = 32 - 8 * p->bytes, ax = p->ax, res = p->res, saturate = p->saturate;
+    const int by = p->combine ? 31 : p->by;
+    const int32_t low = -(1 << (8 * p->bytes - 1)), high = -low - 1;
+    const int32_t half = p->round && res ? 1 << (res - 1) : 0, sign = half ? -1 : 0;
+    const int32_t least = p->clip ? p->clip_min : INT32_MIN;
+    const int32_t most = p->clip ? p->clip_max : INT32_MAX;
+    int32_t met = 0;
+#define AU_ELEMENTS(TOTAL)                                                                         \
+    for (int64_t i = 0; i < count; ++i) {                                                          \
+        const int32_t first = (int32_t)((uint32_t)x[i] << narrow_x) >> narrow_x;                   \
+        const int32_t total = (TOTAL);                                                             \
+        int32_t value = (total + half + ((total >> 31) & sign)) >> res;                            \
+        value = value < least ? least : value > most ? most : value;                               \
+        const int32_t floor = value < low ? low : value;                                           \
+        const int32_t kept = floor > high ? high : floor;                                          \
+        met += kept != value;                                                                      \
+        out[i] = saturate ? kept : (int32_t)((uint32_t)value << narrow) >> narrow;                 \
+    }
+#define AU_SECOND ((int32_t)((uint32_t)y[i] << narrow_y) >> narrow_y)
+    if (y == NULL || (p->combine && p->operation != 7)) {
+        AU_ELEMENTS(((k->gain[i] * first) >> ax) + k->addend[i])
+    } else if (p->operation == 7) {
+        AU_ELEMENTS(first * AU_SECOND)
+    } else {
+        AU_ELEMENTS(((k->gain[i] * first) >> ax) + k->addend[i] +
+                    ((k->second[i] * AU_SECOND) >> by))
+    }
+#undef AU_SECOND
+#undef AU_ELEMENTS
+    return met;
+}
+
+/* Whether every total that the coefficients allow fits 32 bits. */
+static int fits_32(const au_arith_params *p, const coefficients *k, int dual)
+{
+    int64_t first = 0, second = 0, addend = 0;
+    if (p->x_bytes > 2 || (dual && p->y_bytes > 2) || p->res > 30)
+        return 0;
+    for (int n = 0; n < 512; ++n) {
+        const int64_t a = k->gain[n], b = k->second[n], c = k->addend[n];
+        first = a > first ? a : -a > first ? -a : first;
+        second = b > second ? b : -b > second ? -b : second;
+        addend = c > addend ? c : -c > addend ? -c : addend;
+    }
+    const int64_t half = p->round && p->res ? INT64_C(1) << (p->res - 1) : 0;
+    int64_t most = ((first << (8 * p->x_bytes - 1)) >> p->ax) + addend + half + 2;
+    if (dual)
+        most += (second << (8 * p->y_bytes - 1)) >> p->by;
+    if (p->operation == 7)
+        most = (INT64_C(1) << (8 * (p->x_bytes + p->y_bytes) - 2)) + half + 2;
+    return most < INT64_C(1) << 31;
+}
+
+AU_INLINE int64_t arith_blocks(const int32_t *x, const int32_t *y, int64_t count,
+                                   const au_arith_params *p, const coefficients *k, counters *c,
+                                   int32_t *out)
+{
+    const int moving = p->vector_a || p->vector_b || p->vector_c;
+    /* Whole turns of the first counter: then one block often serves for all. */
+    const int64_t turn = p->every[1] > 0 && p->every[1] <= AU_BLOCK ? p->every[1] : 1;
+    const int64_t step = AU_BLOCK / turn * turn;
+    block held;
+    counters start, end;
+    int64_t met = 0;
+    for (int64_t i = 0; i < count; i += step) {
+        const int64_t n = count - i < step ? count - i : step;
+        if (i == 0 || (moving && memcmp(c, &start, sizeof start) != 0)) {
+            start = *c;
+            fill(p, k, c, n, &held);
+            end = *c;
+        } else if (moving) {
+            *c = end;
+        }
+        met += arith_block(x + i, y == NULL ? NULL : y + i, n, p, &held, out + i);
+    }
+    return met;
+}
+
+#ifdef AU_AVX2
+AU_AVX2 static int64_t blocks_avx2(const int32_t *x, const int32_t *y, int64_t count,
+                                   const au_arith_params *p, const coefficients *k, counters *c,
+                                   int32_t *out)
+{
+    return arith_blocks(x, y, count, p, k, c, out);
+}
+#else
+#define blocks_avx2 arith_blocks
+#endif
+
 int64_t au_arith(const int32_t *x, const int32_t *y, int64_t count, const au_arith_params *p,
                  const int32_t *table, int32_t *out)
 {
     coefficients k;
+    counters c = {{p->every[0], p->every[1], p->every[2], p->every[3]}, 0};
     expand(p, table, &k);
     int64_t met = 0;
-    if (!p->vector_a && !p->vector_b && !p->vector_c) {
+    if (fits_32(p, &k, y != NULL)) {
+        met = (has_avx2() ? blocks_avx2 : arith_blocks)(x, y, count, p, &k, &c, out);
+    } else if (!p->vector_a && !p->vector_b && !p->vector_c) {
         met = arith_run(x, y, count, p, &k, 0, 0, out);
-        return p->saturate ? met : 0;
-    }
-    int32_t left[4] = {p->every[0], p->every[1], p->every[2], p->every[3]};
-    int32_t index = 0;
-    for (int64_t i = 0; i < count;) {
-        /* Up to the element that ends a counter the index moves evenly. */
-        int64_t run = count - i;
-        for (int n = p->every[0] == 1 ? 1 : 0; n < 4; ++n)
-            if (left[n] && left[n] < run)
-                run = left[n];
+    } else {
         const int32_t even = p->every[0] == 1 ? p->step[0] : 0;
-        met += arith_run(x + i, y == NULL ? NULL : y + i, run, p, &k, index, even, out + i);
-        index = (int32_t)((index + (run - 1) * even) & 511);
-        int32_t step = even;
-        for (int n = 0; n < 4; ++n) {
-            if (n == 0 && p->every[0] == 1)
-                continue;
-            if (left[n] && (left[n] -= (int32_t)run) == 0) {
-                left[n] = p->every[n];
-                step = p->step[n];
-            }
+        for (int64_t i = 0; i < count;) {
+            int32_t index;
+            const int64_t run = advance(p, &c, count - i, &index);
+            met += arith_run(x + i, y == NULL ? NULL : y + i, run, p, &k, index, even, out + i);
+            i += run;
         }
-        index = (index + step) & 511;
-        i += run;
     }
     return p->saturate ? met : 0;
 }

@@ -53,7 +53,7 @@ def test_products_are_exact(data: st.DataObject) -> None:
     count, frames = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 3))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
     x = rng.integers(-383, 384, (2, height, width, batch)).astype(np.int32)
-    weights = rng.integers(-128, 128, (frames, count, high * wide * batch)).astype(np.int32)
+    weights = rng.integers(-128, 128, (frames, count, high * wide * batch)).astype(np.int8)
     index = rng.integers(0, 2, frames)
     conv = unit(
         "CONVACC1",
@@ -65,7 +65,9 @@ def test_products_are_exact(data: st.DataObject) -> None:
             "SAMPLE.HSTRD": across,
         },
     )
-    made = arithmetic.products(1, conv, Features(x, index), weights)
+    flat = np.append(x.ravel(), 0).astype(np.int16)
+    features = Features(flat, (height, width, batch), index, 383)
+    made = arithmetic.products(1, conv, features, weights)
     rows, columns = (height - high) // down + 1, (width - wide) // across + 1
     kernel = weights.reshape(frames, count, high, wide, batch).astype(np.int64)
     wanted = np.zeros((frames, rows, columns, count), np.int64)
@@ -78,9 +80,75 @@ def test_products_are_exact(data: st.DataObject) -> None:
 
 
 @settings(max_examples=120, deadline=None)
+@given(st.data())
+def test_features_are_cropped_framed_and_padded(data: st.DataObject) -> None:
+    draw = data.draw
+    height, width, batch = (draw(st.integers(1, top)) for top in (6, 6, 4))
+    size, unsigned = draw(st.integers(1, 2)), draw(st.integers(0, 1))
+    top, left = draw(st.integers(0, height - 1)), draw(st.integers(0, width - 1))
+    bottom, right = draw(st.integers(top, height - 1)), draw(st.integers(left, width - 1))
+    frame = [draw(st.integers(0, 2)) for _ in range(4)]
+    pads = [draw(st.integers(0, 2)) for _ in range(4)]
+    subtract, fill = draw(st.integers(-40, 40)), draw(st.integers(-300, 300))
+    conv = unit(
+        "CONVACC0",
+        {
+            "KFORMAT.BTCDEPTH": batch,
+            "FFORMAT.WIDTH": width * batch,
+            "FFORMAT.HEIGHT": height,
+            "DFORMAT.FBYTES": size,
+            "CTRL.FUNSIGNED": unsigned,
+            "FSUB.FSUB": subtract,
+            "FHCROP.LEFT": left * batch,
+            "FHCROP.RIGHT": right * batch,
+            "FVCROP.TOP": top,
+            "FVCROP.BOTTOM": bottom,
+            "ZFBIAS.ZFBIAS": fill,
+            **{f"SAMPLE.{side}PAD": pad for side, pad in zip("TBLR", pads, strict=True)},
+            "ZFRAME.TOP": frame[0],
+            "ZFRAME.BOTTOM": frame[1],
+            "ZFRAME.LEFT": frame[2] * batch,
+            "ZFRAME.RIGHT": frame[3] * batch,
+        },
+    )
+    rng = np.random.default_rng(height * width)
+    low, high = (0, 200) if unsigned else (-100, 100)
+    x = rng.integers(low, high, (2, height, width, batch)).astype(np.int32)
+    made = arithmetic.features(1, conv, Stream(x.reshape(2, -1), np.array([1, 0, 1])))
+    last = right if right * batch else width - 1  # 0 does not crop
+    wanted = []
+    for picture in x:
+        rows = picture[top : bottom + 1, left : last + 1].astype(np.int64) - subtract
+        for sides, value in ((frame, fill), (pads, 0)):
+            if any(sides):
+                steps = ((sides[0], sides[1]), (sides[2], sides[3]), (0, 0))
+                rows = np.pad(rows, steps, constant_values=value)
+        wanted.append(rows)
+    assert made.flat[:-1].reshape(2, *made.shape).tolist() == np.array(wanted).tolist()
+    assert made.index.tolist() == [1, 0, 1]
+    assert made.most >= int(np.abs(wanted).max())
+
+
+def test_values_beyond_16_bits_are_refused() -> None:
+    conv = unit(
+        "CONVACC0",
+        {"KFORMAT.BTCDEPTH": 1, "FFORMAT.WIDTH": 2, "FFORMAT.HEIGHT": 1, "DFORMAT.FBYTES": 2}
+        | {"CTRL.FUNSIGNED": 1, "CTRL.KUNSIGNED": 1, "KFORMAT.NR": 1, "KFORMAT.WIDTH": 1}
+        | {"KFORMAT.HEIGHT": 1, "SAMPLE.VSTRD": 1, "SAMPLE.HSTRD": 1, "FHCROP.RIGHT": 1},
+    )
+    with pytest.raises(ModelError, match="31 bits"):
+        arithmetic.features(1, conv, Stream(np.array([[40000, 1]], np.int32)))
+    small = arithmetic.features(1, conv, Stream(np.array([[1, 2]], np.int32)))
+    heavy = arithmetic.kernels(1, conv, Stream(np.array([[40000]], np.int32)), 1)
+    with pytest.raises(ModelError, match="31 bits"):
+        arithmetic.products(1, conv, small, heavy)
+
+
+@settings(max_examples=120, deadline=None)
 @given(
-    st.lists(st.integers(-(2**30), 2**30), min_size=1, max_size=20),
-    st.integers(0, 30),
+    st.lists(st.integers(-(2**30), 2**30), min_size=1, max_size=20)
+    | st.lists(st.integers(-(2**17), 2**17), min_size=1, max_size=50),
+    st.integers(0, 40),
     st.integers(0, 12),
     st.integers(1, 3),
     st.booleans(),
@@ -167,13 +235,14 @@ def test_affine_arithmetic(data: st.DataObject) -> None:
         "INCOFFSET.VAL": draw(st.integers(-3, 3)),
         **{f"CTRL.COEFF{name}": draw(st.integers(0, 1)) for name in "ABC"},
         **{f"CTRL.CNT{n}": draw(st.integers(0, 1)) for n in (1, 2, 3)},
-        **{f"RSTCNT{n}.RSTCNT": draw(st.integers(0, 9)) for n in (1, 2, 3)},
+        **{f"RSTCNT{n}.RSTCNT": draw(st.integers(0, 9) | st.integers(0, 900)) for n in (1, 2, 3)},
         **{f"ADDROFFSET.OFFSET{n}": draw(st.integers(-9, 9)) for n in (1, 2, 3)},
     }
-    count = draw(st.integers(1, 40))
+    count = draw(st.integers(1, 40) | st.integers(500, 1600))
     rng = np.random.default_rng(draw(st.integers(0, 2**16)))
     table = {n: tuple(int(v) for v in rng.integers(0, 2**32, 2)) for n in range(512)}
-    x, y = (rng.integers(-(2**23), 2**23, (1, count)).astype(np.int32) for _ in range(2))
+    top = draw(st.sampled_from([2**7, 2**15, 2**23]))
+    x, y = (rng.integers(-top, top, (1, count)).astype(np.int32) for _ in range(2))
     dual = bool(fields["CTRL.DUALIN"]) or fields["CTRL.OP"] == 7
     made = arithmetic.arith(
         1, unit("ARITH2", fields, table), Stream(x), Stream(y) if dual else None
@@ -353,7 +422,7 @@ def activ_vector(case: dict[str, Any]) -> list[int]:
 
 def convolution_vector(case: dict[str, Any]) -> list[int]:
     window = np.array(case["window_after_fsub_pad [kh][kw][c]"], np.int32)[None]
-    weights = np.array(case["kernels [NR][kh][kw][c]"], np.int32)
+    weights = np.array(case["kernels [NR][kh][kw][c]"], np.int8)
     fields = {
         "KFORMAT.HEIGHT": window.shape[1],
         "KFORMAT.WIDTH": window.shape[2],
@@ -367,7 +436,9 @@ def convolution_vector(case: dict[str, Any]) -> list[int]:
     }
     conv = unit("CONVACC0", fields)
     flat = weights.reshape(1, len(weights), -1)
-    sums = arithmetic.products(1, conv, Features(window, np.zeros(1, np.int64)), flat)
+    held = np.append(window.ravel(), 0).astype(np.int16)
+    x = Features(held, window.shape[1:], np.zeros(1, np.int64), int(np.abs(window).max()))
+    sums = arithmetic.products(1, conv, x, flat)
     assert sums[0].tolist() == case["acc"]
     return arithmetic.requantised(1, conv, sums, None)[0][0].tolist()
 

@@ -68,10 +68,16 @@ def _pointwise(channels: int, size: int = 4) -> Graph:
     return _one("conv2d", ins, _t("y", 1, size, size, 8), at.ConvAttrs())
 
 
-def _pad(after: tuple[int, ...]) -> Graph:
+def _pad(after: tuple[int, ...], scaled: bool = False) -> Graph:
     out = tuple(size + more for size, more in zip((1, 8, 8, 8), after, strict=True))
     attrs = at.PadAttrs((0, 0, 0, 0), after)
-    return _one("pad", [_t("x", 1, 8, 8, 8)], _t("y", *out), attrs)
+    if not scaled:
+        return _one("pad", [_t("x", 1, 8, 8, 8)], _t("y", *out), attrs)
+    tensors = {
+        name: tensor(name, shape) for name, shape in (("x", (1, 8, 8, 8)), ("y", out), ("z", out))
+    }
+    nodes = (Node("n", "pad", ("x",), ("y",), attrs), Node("q", "quantize", ("y",), ("z",)))
+    return Graph("g", tensors, nodes, ("x",), ("z",))
 
 
 def _float_output(*perm: int) -> Graph:
@@ -170,6 +176,7 @@ CASES: dict[str, tuple[Graph, Graph]] = {
     "MAP-npu-one-value": (_pointwise(1, size=1), _pointwise(2, size=1)),
     "MAP-npu-prime-channels": (_pointwise(257), _pointwise(256)),
     "MAP-npu-stride": (_conv(3, stride=3), _conv(3, stride=2)),
+    "MAP-npu-scaled-channel-pad": (_pad((0, 0, 0, 4), scaled=True), _pad((0, 0, 0, 4))),
     "MAP-npu-channel-pad": (_pad((0, 0, 0, 4)), _pad((0, 1, 1, 0))),
     "MAP-npu-border-transpose": (_float_output(0, 2, 1), _float_output(1, 0, 2)),
     "MAP-npu-reduce": (_mean((3,)), _mean((1, 2))),
@@ -277,3 +284,16 @@ def test_every_fallback_of_the_models_has_reason_and_remedy(shared: Path) -> Non
             assert fallback.reason, fallback
             assert fallback.remedy, fallback
             assert "{" not in fallback.reason + fallback.remedy
+
+
+def test_the_unit_that_rescales_a_channel_pad_saves_a_helper() -> None:
+    """Only where the other scale is all that reads it; else the transpose back has its helper."""
+    scaled = map_to_npu(_pad((0, 0, 0, 4), scaled=True))
+    assert (scaled.hybrid_epochs, scaled.software_epochs) == (1, 0)
+    assert sum(epoch.kind is PlacementKind.HYBRID for epoch in scaled.epochs) == 1
+    plain = map_to_npu(_pad((0, 0, 0, 4)))
+    assert plain.hybrid_epochs == 2
+    assert sum(epoch.kind is PlacementKind.HYBRID for epoch in plain.epochs) == 2
+    graph = _pad((0, 0, 0, 4), scaled=True)
+    read = Graph(graph.name, graph.tensors, graph.nodes, graph.inputs, ("z", "y"))
+    assert place_node(read, read.nodes[0]).rule == "MAP-npu-channel-pad"

@@ -18,6 +18,9 @@ from npuforge.numerics.fixedpoint import rounding_shift
 from npuforge.numerics.neural_art.units import saturated
 
 Ints = NDArray[np.int64]
+Narrow = NDArray[np.int8] | NDArray[np.uint8] | NDArray[np.int16] | NDArray[np.uint16]
+"""Features and kernels at their own width."""
+_MAX = 32767
 MAX_IN_SHIFT = 38
 """Largest INSHIFT whose sums fit 64 bits."""
 
@@ -47,9 +50,16 @@ def _unmodelled(epoch: int, unit: Unit, reason: str) -> ModelError:
     return ModelError("ATN-007", epoch=epoch, unit=unit.name, reason=reason)
 
 
-def _bytes_of(values: Frames, size: int) -> Frames:
+def _bytes_of(values: Frames, size: int) -> NDArray[np.uint8]:
     lanes = np.ascontiguousarray(values, np.int32).view(np.uint8)
-    return lanes.reshape(len(values), -1, 4)[:, :, :size].reshape(len(values), -1).astype(np.int32)
+    return lanes.reshape(len(values), -1, 4)[:, :, :size].reshape(len(values), -1)
+
+
+def _narrow(values: Frames, size: int, unsigned: int) -> Narrow:
+    """The low one or two bytes, as integers of that width."""
+    if size == 1:
+        return values.astype(np.uint8) if unsigned else values.astype(np.int8)
+    return values.astype(np.uint16) if unsigned else values.astype(np.int16)
 
 
 @dataclass(frozen=True)
@@ -57,72 +67,88 @@ class Features:
     """Padded feature frames of a CONVACC.
 
     Attributes:
-        values: shape (different frames, height, width, batch).
-        index: row of ``values`` for each feature frame.
+        flat: the different frames one after the other, and one element more.
+        shape: rows, columns and channels of a frame.
+        index: number of the different frame for each feature frame.
+        most: largest magnitude.
     """
 
-    values: NDArray[np.int32]
+    flat: NDArray[np.int16]
+    shape: tuple[int, int, int]
     index: NDArray[np.int64]
+    most: int
 
 
-def _feature_values(epoch: int, unit: Unit, values: Frames) -> Frames:
+def _feature_values(epoch: int, unit: Unit, values: Frames) -> Narrow:
     """Elements of features as integers, lanes of deep and DSS2 mode taken apart."""
     batch = unit["KFORMAT.BTCDEPTH"] or 1
     width, height = unit["FFORMAT.WIDTH"], unit["FFORMAT.HEIGHT"]
     deep, dss2 = unit["CTRL.DEEPMODE"], unit["CTRL.DSS2MODE"]
-    size = unit["DFORMAT.FBYTES"]
-    if deep or dss2:
-        lanes = 3 if deep else 2
-        count = len(values)
-        values = _bytes_of(values, lanes)
-        pixels = max(1, width // batch) * height
-        per_pixel = values.shape[1] // pixels
-        if per_pixel > batch and per_pixel == -(-batch // lanes) * lanes:
-            values = values[:, : pixels * per_pixel].reshape(count, pixels, per_pixel)
-            values = values[:, :, :batch].reshape(count, -1)
-        elif 0 <= values.shape[1] - width * height < lanes:
-            values = values[:, : width * height]
-        size = 1
-    if not 1 <= size <= 2:
-        raise _unmodelled(epoch, unit, f"features of {size} bytes")
-    if unit["CTRL.FUNSIGNED"]:
-        return values & (1 << 8 * size) - 1
-    return signed(values, size)
+    size, unsigned = unit["DFORMAT.FBYTES"], unit["CTRL.FUNSIGNED"]
+    if not (deep or dss2):
+        if not 1 <= size <= 2:
+            raise _unmodelled(epoch, unit, f"features of {size} bytes")
+        return _narrow(values, size, unsigned)
+    lanes = 3 if deep else 2
+    count = len(values)
+    found = _bytes_of(values, lanes)
+    pixels = max(1, width // batch) * height
+    per_pixel = found.shape[1] // pixels
+    if per_pixel > batch and per_pixel == -(-batch // lanes) * lanes:
+        found = found[:, : pixels * per_pixel].reshape(count, pixels, per_pixel)
+        found = found[:, :, :batch].reshape(count, -1)
+    elif 0 <= found.shape[1] - width * height < lanes:
+        found = found[:, : width * height]
+    return found if unsigned else found.view(np.int8)
 
 
 def features(epoch: int, unit: Unit, stream: Stream) -> Features:
-    """Padded feature frames of a CONVACC. Raises ATN-006 when the stream is no whole frames."""
+    """Padded feature frames of a CONVACC.
+
+    Raises:
+        ModelError: ATN-006 when the stream is no whole frames; ATN-007 beyond 16 bits.
+    """
     batch = unit["KFORMAT.BTCDEPTH"] or 1
     width, height = unit["FFORMAT.WIDTH"], unit["FFORMAT.HEIGHT"]
-    values, index = stream.values, stream.index
+    index = stream.index
     if not width * height or width % batch:
         raise _failed(epoch, unit, f"feature frames of {width}x{height}, {batch} channels")
-    numbers = _feature_values(epoch, unit, values)
+    numbers = _feature_values(epoch, unit, stream.values)
     if numbers.shape[1] != width * height:
         numbers = _feature_values(epoch, unit, stream.all())
         index = None
     if numbers.size % (width * height) or not numbers.size:
         raise _failed(epoch, unit, f"{numbers.size} feature elements, frames of {width * height}")
     x = numbers.reshape(-1, height, width // batch, batch)
-    if subtract := unit.signed("FSUB.FSUB"):
-        x = x - np.int32(subtract)
     left = unit["FHCROP.LEFT"] // batch
     right = (unit["FHCROP.RIGHT"] or width - 1) // batch + 1  # 0: the last column is not cropped
     top, bottom = unit["FVCROP.TOP"], unit["FVCROP.BOTTOM"] + 1
     x = x[:, top:bottom, left:right]
+    # Inside out: the map, a frame of ZFBIAS, a frame of zeros.
     frame = [unit["ZFRAME.TOP"], unit["ZFRAME.BOTTOM"]]
     frame += [unit["ZFRAME.LEFT"] // batch, unit["ZFRAME.RIGHT"] // batch]
     pads = [unit[f"SAMPLE.{side}PAD"] for side in "TBLR"]
-    fill = unit.signed("ZFBIAS.ZFBIAS")
+    fill, subtract = unit.signed("ZFBIAS.ZFBIAS"), unit.signed("FSUB.FSUB")
+    ends = [int(x.min()) - subtract, int(x.max()) - subtract] if x.size else []
+    most = max(abs(end) for end in (*ends, fill if any(frame) else 0))
+    if most > _MAX:
+        raise _unmodelled(epoch, unit, "a sum of products beyond 31 bits")
+    rows, columns = x.shape[1] + frame[0] + frame[1], x.shape[2] + frame[2] + frame[3]
+    shape = (rows + pads[0] + pads[1], columns + pads[2] + pads[3], batch)
+    flat = np.zeros(len(x) * shape[0] * shape[1] * batch + 1, np.int16)
+    inside = flat[:-1].reshape(len(x), *shape)
+    inside = inside[:, pads[0] : pads[0] + rows, pads[2] : pads[2] + columns]
     if any(frame):
-        x = np.pad(x, ((0, 0), frame[:2], frame[2:], (0, 0)), constant_values=fill)
-    if any(pads):
-        x = np.pad(x, ((0, 0), pads[:2], pads[2:], (0, 0)))
-    rows = np.arange(len(x), dtype=np.int64) if index is None else index
-    return Features(x, rows)
+        inside[...] = fill
+        inside = inside[:, frame[0] : rows - frame[1], frame[2] : columns - frame[3]]
+    inside[...] = x
+    if subtract:
+        inside -= np.int16(subtract)
+    order = np.arange(len(x), dtype=np.int64) if index is None else index
+    return Features(flat, shape, order, most)
 
 
-def _deep_kernels(epoch: int, unit: Unit, stream: Stream, size: int) -> Frames:
+def _deep_kernels(epoch: int, unit: Unit, stream: Stream, size: int) -> NDArray[np.uint8]:
     count = unit["KFORMAT.NR"]
     padded = -(-count * size // 3) * 3
     data = _bytes_of(stream.all().reshape(1, -1), 3).ravel()
@@ -138,7 +164,7 @@ def _deep_kernels(epoch: int, unit: Unit, stream: Stream, size: int) -> Frames:
     return np.concatenate(groups, axis=1).reshape(-1, size)
 
 
-def kernels(epoch: int, unit: Unit, stream: Stream, frames: int) -> Frames:
+def kernels(epoch: int, unit: Unit, stream: Stream, frames: int) -> Narrow:
     """Kernels of a CONVACC, shape (frames, NR, height * width * batch). Raises ATN-006.
 
     Kernel elements are 16 bit in mode 0 (16 x 16) and 8 bit otherwise: the engines that feed mode
@@ -148,14 +174,15 @@ def kernels(epoch: int, unit: Unit, stream: Stream, frames: int) -> Frames:
     size = unit["KFORMAT.WIDTH"] * unit["KFORMAT.HEIGHT"] * (unit["KFORMAT.BTCDEPTH"] or 1)
     if not count or not size:
         raise _failed(epoch, unit, f"{count} kernels of {size} elements")
+    width, unsigned = 1 if unit["CTRL.SIMD"] else 2, unit["CTRL.KUNSIGNED"]
     if unit["CTRL.DEEPMODE"]:
-        found = _deep_kernels(epoch, unit, stream, size)
+        lanes = _deep_kernels(epoch, unit, stream, size)
+        wide = width == 2 or unsigned  # a lane holds a byte: with 16 bits its value is positive
+        found: Narrow = lanes if wide else lanes.view(np.int8)
     else:
         if stream.size % size:
             raise _failed(epoch, unit, f"{stream.size} kernel elements, kernels of {size}")
-        found = stream.all().reshape(-1, size)
-    width = 1 if unit["CTRL.SIMD"] else 2
-    found = found & (1 << 8 * width) - 1 if unit["CTRL.KUNSIGNED"] else signed(found, width)
+        found = _narrow(stream.all().reshape(-1, size), width, unsigned)
     total, first, last = (unit[f"KFILT.{name}"] for name in ("TOT", "FIRST", "LAST"))
     if total > 1:
         number = np.arange(len(found)) % total
@@ -165,30 +192,25 @@ def kernels(epoch: int, unit: Unit, stream: Stream, frames: int) -> Frames:
     return found.reshape(frames, count, size)
 
 
-def products(epoch: int, unit: Unit, x: Features, weights: Frames) -> Frames:
+def products(epoch: int, unit: Unit, x: Features, weights: Narrow) -> Frames:
     """Exact sums of products, shape (frames, rows * columns * NR). Raises ATN-006, ATN-007."""
     height, width = unit["KFORMAT.HEIGHT"], unit["KFORMAT.WIDTH"]
     down, across = unit["SAMPLE.VSTRD"], unit["SAMPLE.HSTRD"]
     if not down or not across:
         raise _unmodelled(epoch, unit, "stride 0")
-    _, rows, columns, batch = x.values.shape
+    rows, columns, batch = x.shape
     if rows < height or columns < width:
         raise _failed(epoch, unit, f"kernel {height}x{width} on a {rows}x{columns} map")
-    limit = (
-        int(np.abs(x.values).max(initial=0))
-        * int(np.abs(weights).max(initial=0))
-        * weights.shape[2]
-    )
-    if limit >= 1 << 31 or int(np.abs(x.values).max(initial=0)) > 32767:
+    low, high = int(weights.min(initial=0)), int(weights.max(initial=0))
+    if x.most * max(high, -low) * weights.shape[2] >= 1 << 31 or high > _MAX:
         raise _unmodelled(epoch, unit, "a sum of products beyond 31 bits")
     index = np.repeat(x.index, len(weights) // len(x.index)).astype(np.int32)
-    flat = np.zeros(x.values.size + 1, np.int16)
-    flat[:-1] = x.values.reshape(-1)
     kernel_count = weights.shape[1]
     made = ((rows - height) // down + 1) * ((columns - width) // across + 1) * kernel_count
     out = np.empty((len(weights), made), np.int32)
     shape = np.array((rows, columns, batch, height, width, down, across, kernel_count), np.int64)
-    aton_convolve(flat, index, weights.astype(np.int16).reshape(-1), shape, out.reshape(-1))
+    packed = weights.astype(np.int16).reshape(-1)
+    aton_convolve(x.flat, index, packed, shape, out.reshape(-1))
     return out
 
 
@@ -209,18 +231,6 @@ def requantised(epoch: int, unit: Unit, total: Frames, carry: Frames | None) -> 
         flat, more, in_shift, shift, bool(unit["DFORMAT.ROUND"]), limit, 8 * size, out
     )
     return out.reshape(total.shape), met
-
-
-def _counters(unit: Unit) -> tuple[list[int], list[int]]:
-    """Period and step of the index counters; the last that ends wins, counter 3 before 2 before 1.
-
-    A counter counts when its CNT bit is set; every program seen sets all three or none.
-    """
-    every, step = [unit["INCCNT.INCVAL"] + 1], [unit.signed("INCOFFSET.VAL")]
-    for n in (1, 2, 3):
-        every.append(unit[f"RSTCNT{n}.RSTCNT"] + 1 if unit[f"CTRL.CNT{n}"] else 0)
-        step.append(unit.signed(f"ADDROFFSET.OFFSET{n}"))
-    return every, step
 
 
 LIMITS = 0x37
@@ -250,37 +260,11 @@ def arith(epoch: int, unit: Unit, x: Stream, y: Stream | None) -> Result:
     sizes = [unit["INSHIFTER.FBYTESX"], unit["INSHIFTER.FBYTESY"] or 1, unit["CTRL.OBYTES"]]
     if not all(1 <= size <= 3 for size in sizes):
         raise _unmodelled(epoch, unit, f"operands and result of {sizes} bytes")
-    every, step = _counters(unit)
-    params = np.array(
-        (
-            operation,
-            sizes[0],
-            sizes[1],
-            unit["SHIFT.AX"],
-            unit["SHIFT.BY"],
-            unit["SHIFT.C"],
-            unit["SHIFT.RES"],
-            unit["CTRL.ROUND"],
-            unit["CTRL.SAT"],
-            unit["CTRL.CLIPOUT"],
-            unit.signed("CLIPRANGE.CLIPMIN"),
-            unit.signed("CLIPRANGE.CLIPMAX"),
-            sizes[2],
-            unit["CTRL.COMBINEBC"],
-            *(unit[f"CTRL.COEFF{name}"] for name in "ABC"),
-            unit["COEFFAC.A"],
-            unit["COEFFB.B"],
-            unit["COEFFAC.C"],
-            *every,
-            *step,
-        ),
-        np.int32,
-    )
     first = x.all()
     second = None if y is None else np.ascontiguousarray(y.all()).reshape(-1)
     out = np.empty(first.shape, np.int32)
     flat = np.ascontiguousarray(first).reshape(-1)
-    met = aton_arith(flat, second, params, unit.table, out.reshape(-1))
+    met = aton_arith(flat, second, unit.affine, unit.table, out.reshape(-1))
     return Result(Stream(out), met)
 
 

@@ -219,7 +219,7 @@ def _aliases(epoch: Epoch) -> Iterator[Finding]:
         for reader in readers:
             if (reader.page, unit.page) in loops:
                 continue
-            at = _overtaken(reader, unit, epoch.spare(reader))
+            at = _overtaken(reader, unit, epoch.spares.get(reader.page, 0))
             if at is not None:
                 finding = _finding(
                     "ATC-009", epoch.number, unit.name, other=reader.name, address=hex(at)
@@ -402,7 +402,7 @@ class _Walk:
                 continue
             if self.network.buffers and self.network.described:
                 touched = _touched(pattern, low, high)
-                touched[touched.size - epoch.spare(unit) :] = False
+                touched[touched.size - epoch.spares.get(unit.page, 0) :] = False
                 yield from self.owned(epoch, unit, touched, low)
 
     def owned(

@@ -75,6 +75,18 @@ class Pattern:
         last = (self.rows - 1) * self.line + (self.columns - 1) * self.pixel
         return last + self.depth * self.size
 
+    @cached_property
+    def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+        """Addresses of the different frames, and for each frame its row among them.
+
+        The rows are None when every frame comes once: then the addresses are in stream order.
+        """
+        if len(self.starts) == 1:
+            return self.starts, None
+        different, index = np.unique(self.starts, return_inverse=True)
+        repeated = len(different) < len(self.starts)
+        return (different, index.reshape(-1)) if repeated else (self.starts, None)
+
     @property
     def offsets(self) -> NDArray[np.int64]:
         """Bytes from a frame's start to each of its elements, in stream order."""
@@ -99,8 +111,12 @@ class Pattern:
 
     def shape(self, sign: bool) -> NDArray[np.int64]:
         """The frame as the native code takes it."""
-        values = (self.rows, self.columns, self.depth, self.line, self.pixel, self.size, int(sign))
-        return np.array(values, np.int64)
+        return self._shapes[sign]
+
+    @cached_property
+    def _shapes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        values = (self.rows, self.columns, self.depth, self.line, self.pixel, self.size)
+        return np.array((*values, 0), np.int64), np.array((*values, 1), np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +133,7 @@ class Unit:
     registers: Mapping[int, int]
     coefficients: Mapping[int, tuple[int, int]]
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Name of the unit, for example ``STRENG3``."""
         return UNITS[self.page]
@@ -147,6 +163,38 @@ class Unit:
         return table.reshape(-1)
 
     @cached_property
+    def affine(self) -> NDArray[np.int32]:
+        """ARITH only: its settings in the order the native code takes them.
+
+        Of the index counters the last that ends wins, counter 3 before 2 before 1. A counter
+        counts when its CNT bit is set; every program seen sets all three or none.
+        """
+        every, step = [self["INCCNT.INCVAL"] + 1], [self.signed("INCOFFSET.VAL")]
+        for n in (1, 2, 3):
+            every.append(self[f"RSTCNT{n}.RSTCNT"] + 1 if self[f"CTRL.CNT{n}"] else 0)
+            step.append(self.signed(f"ADDROFFSET.OFFSET{n}"))
+        values = (
+            self["CTRL.OP"],
+            self["INSHIFTER.FBYTESX"],
+            self["INSHIFTER.FBYTESY"] or 1,
+            *(self[f"SHIFT.{name}"] for name in ("AX", "BY", "C", "RES")),
+            self["CTRL.ROUND"],
+            self["CTRL.SAT"],
+            self["CTRL.CLIPOUT"],
+            self.signed("CLIPRANGE.CLIPMIN"),
+            self.signed("CLIPRANGE.CLIPMAX"),
+            self["CTRL.OBYTES"],
+            self["CTRL.COMBINEBC"],
+            *(self[f"CTRL.COEFF{name}"] for name in "ABC"),
+            self["COEFFAC.A"],
+            self["COEFFB.B"],
+            self["COEFFAC.C"],
+            *every,
+            *step,
+        )
+        return np.array(values, np.int32)
+
+    @cached_property
     def pattern(self) -> Pattern:
         """Stream engines only: the addresses its registers describe."""
         size, length = self.element_bytes, self.frame_elements
@@ -171,17 +219,17 @@ class Unit:
             size=size,
         )
 
-    @property
+    @cached_property
     def is_writer(self) -> bool:
         """Whether this is a stream engine towards memory."""
         return kind_of(self.page) == "STRENG" and self["CTRL.DIR"] == 1
 
-    @property
+    @cached_property
     def element_bytes(self) -> int:
         """Bytes of one element of a stream engine in memory."""
         return (self["CTRL.SIZE0"] + self["CTRL.SIZE1"] + self["CTRL.SIZE2"]) // 8
 
-    @property
+    @cached_property
     def frame_elements(self) -> int:
         """Elements of one frame of a stream engine."""
         if self["CTRL.RAW"]:
@@ -216,12 +264,12 @@ class Epoch:
     routes: Mapping[tuple[int, int], Route]
     word: int
 
-    @property
+    @cached_property
     def writers(self) -> tuple[Unit, ...]:
         """Engines towards memory, in page order."""
         return tuple(unit for _, unit in sorted(self.units.items()) if unit.is_writer)
 
-    @property
+    @cached_property
     def readers(self) -> tuple[Unit, ...]:
         """Engines from memory, in page order."""
         return tuple(
@@ -230,31 +278,39 @@ class Epoch:
             if kind_of(page) == "STRENG" and not unit.is_writer
         )
 
-    def spare(self, engine: Unit) -> int:
-        """Bytes at the end of a frame that a reader takes only to fill its last element.
+    @cached_property
+    def spares(self) -> Mapping[int, int]:
+        """By page of a reader: bytes at the end of a frame taken only to fill its last element.
 
         A deep convolution takes three channels an element: the bytes of a pixel (raster) or of a
         frame (raw) need not be a multiple of three.
         """
-        if engine.is_writer or engine.element_bytes != 3:
-            return 0
+        found: dict[int, int] = {}
         for (page, port), route in self.routes.items():
             unit = self.units.get(page)
-            if unit is None or port != 0 or engine.page not in route.sources:
+            if unit is None or port or kind_of(page) != "CONVACC" or not unit["CTRL.DEEPMODE"]:
                 continue
-            if kind_of(page) == "CONVACC" and unit["CTRL.DEEPMODE"]:
-                raw = bool(engine["CTRL.RAW"])
-                held = engine.frame_elements if raw else engine["DEPTH.SIZE"]
-                used = unit["KFORMAT.BTCDEPTH"]
-                if raw:
-                    used = unit["FFORMAT.WIDTH"] * unit["FFORMAT.HEIGHT"]
-                return max(0, 3 * held - used) if 3 * held - used < 3 else 0
-        return 0
+            for source in route.sources:
+                engine = None if source is None else self.units.get(source)
+                if engine is not None and kind_of(engine.page) == "STRENG":
+                    found.setdefault(engine.page, _spare(engine, unit))
+        return found
 
     def source(self, page: int, port: int) -> Unit | None:
         """The enabled unit a switch destination listens to; None when nothing is routed to it."""
         route = self.routes.get((page, port))
         return None if route is None or route.source is None else self.units.get(route.source)
+
+
+def _spare(engine: Unit, unit: Unit) -> int:
+    if engine.is_writer or engine.element_bytes != 3:
+        return 0
+    held, used = engine["DEPTH.SIZE"], unit["KFORMAT.BTCDEPTH"]
+    if engine["CTRL.RAW"]:
+        held = engine.frame_elements
+        used = unit["FFORMAT.WIDTH"] * unit["FFORMAT.HEIGHT"]
+    spare = 3 * held - used
+    return spare if 0 < spare < 3 else 0
 
 
 class _State:

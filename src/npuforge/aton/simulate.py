@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from npuforge.aton import arithmetic
 from npuforge.aton.arithmetic import Result
@@ -147,7 +148,7 @@ class _Run:
         if kind == "STRENG":
             if unit.is_writer:
                 raise self.fail(page, "a unit listens to an engine that writes memory")
-            spare = self.epoch.spare(unit)
+            spare = self.epoch.spares.get(page, 0)
             out = Result(read_stream(self.memory, number, unit, check=self.check, spare=spare))
             self.moved(unit, write=False)
         elif kind == "CONVACC":
@@ -255,12 +256,20 @@ class _Run:
                 self.streams[unit] = Stream(value)
             return
         outputs = {unit: np.empty_like(sums[unit]) for unit in chain}
-        for j in range(len(sums[chain[0]])):
-            value = outputs[tail][j - 1] if self.continues(chain[0], j) else None
+        for frames, more in self.turns(chain[0], len(sums[chain[0]])):
+            value = outputs[tail][frames - 1] if more else None
             for unit in chain:
-                value = self.accumulated(unit, sums[unit][j], value)
-                outputs[unit][j] = value
+                value = self.accumulated(unit, sums[unit][frames], value)
+                outputs[unit][frames] = value
         self.streams.update({unit: Stream(out) for unit, out in outputs.items()})
+
+    def turns(self, page: int, count: int) -> list[tuple[NDArray[np.int64], bool]]:
+        """Frames that can be summed at once, and whether they go on with the frame before."""
+        depth = np.zeros(count, np.int64)
+        for frame in range(count):
+            if self.continues(page, frame):
+                depth[frame] = depth[frame - 1] + 1
+        return [(np.flatnonzero(depth == n), n > 0) for n in range(int(depth.max()) + 1)]
 
     def continues(self, page: int, frame: int) -> bool:
         """Whether a frame goes on with the sum of the one before."""

@@ -135,22 +135,16 @@ def read_stream(
     """
     pattern = pattern_of(epoch, unit)
     base, data = memory.region(epoch, unit.name, pattern.low, pattern.high)
-    starts = pattern.starts - base
-    index = None
-    if len(starts) > 1:
-        different, index = np.unique(starts, return_inverse=True)
-        if len(different) < len(starts):
-            starts = different
-        else:
-            index = None
+    starts, index = pattern.distinct
     out = np.empty((len(starts), pattern.elements), np.int32)
-    sign = bool(unit["CTRL.LSBMODE"] and unit["CTRL.SIGNEXT"])
+    shape = pattern.shape(bool(unit["CTRL.LSBMODE"] and unit["CTRL.SIGNEXT"]))
     held = memory.written(base)
     end = pattern.high + 1 - base
-    before = held[end - spare : end].copy()
+    before = held[end - spare : end].copy() if spare else None
     held[end - spare : end] = 1
-    missing = aton_gather(data, held, starts, pattern.shape(sign), check, out.reshape(-1))
-    held[end - spare : end] = before
+    missing = aton_gather(data, held, starts - base, shape, check, out.reshape(-1))
+    if before is not None:
+        held[end - spare : end] = before
     if missing >= 0:
         raise ModelError("ATN-011", epoch=epoch, unit=unit.name, address=hex(base + missing))
     return Stream(out, index)

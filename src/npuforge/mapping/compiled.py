@@ -31,6 +31,7 @@ _BY_RULE: Mapping[str, tuple[str, ...]] = {
     "MAP-npu-transpose-conv": ("Concat", "DepthToSpace"),
     "MAP-npu-dilation": ("SpaceToDepth", "DepthToSpace"),
     "MAP-npu-channel-pad": ("Transpose", "Transpose"),
+    "MAP-npu-scaled-channel-pad": ("Transpose",),
     "MAP-npu-stride": ("SpaceToDepth",),
 }
 """Operators of a report that one match of a rule becomes."""

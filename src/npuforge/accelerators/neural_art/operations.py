@@ -424,9 +424,10 @@ def _hybrid(build: _Builder, node: Node, placement: NpuPlacement) -> None:
         build.convolve(node, build.add(node, Part.HELPER, [spread], f"{out}.{Part.HELPER}1"))
     elif placement.rule == "MAP-npu-stride":
         build.convolve(node, build.add(node, Part.HELPER, [source], f"{out}.{Part.HELPER}"))
-    elif placement.rule == "MAP-npu-channel-pad":
+    elif placement.rule in ("MAP-npu-channel-pad", "MAP-npu-scaled-channel-pad"):
         pad = (Part.PAD, {"convacc": 1, "engines": 1, "batch": 1})
-        build.chain(node, source, [(Part.HELPER, {"batch": -1}), pad, (Part.HELPER, {"batch": -1})])
+        helper: tuple[Part, dict[str, int]] = (Part.HELPER, {"batch": -1})
+        build.chain(node, source, [helper, pad, helper][: 1 + placement.hybrid_epochs])
     elif placement.rule == "MAP-npu-depthwise-split":
         for number in range(placement.software_epochs):
             made = f"{out}.{Part.SOFTWARE}{number}"

@@ -259,6 +259,17 @@ def _channel_pad(graph: Graph, node: Node) -> Params | None:
     return {"count": added} if rank == MAX_RANK and added else None
 
 
+def _scaled_channel_pad(graph: Graph, node: Node) -> Params | None:
+    """A pad of channels whose result is only requantised: that unit writes it transposed back.
+
+    Evidence: three pads of a face mesh; of 17 pads that an addition reads none.
+    """
+    params, out = _channel_pad(graph, node), node.outputs[0]
+    readers = graph.consumers.get(out, ())
+    scaled = bool(readers) and all(r.op == "quantize" and not _float(graph, r) for r in readers)
+    return params if params is not None and scaled and out not in graph.outputs else None
+
+
 def _wide_stride(graph: Graph, node: Node) -> Params | None:
     """A stride above the units': space to depth comes first."""
     if node.op != "conv2d" or not isinstance(node.attrs, at.ConvAttrs):
@@ -446,6 +457,7 @@ RULES: tuple[Rule, ...] = (
     Rule("MAP-npu-one-value", _INT, _one_value, _SEEN, software_epochs=1),
     Rule("MAP-npu-prime-channels", _INT, _prime_channels, _SEEN, software_epochs=1),
     Rule("MAP-npu-stride", _HYB, _wide_stride, _SEEN, hybrid_epochs=1),
+    Rule("MAP-npu-scaled-channel-pad", _HYB, _scaled_channel_pad, _CONFLICT, hybrid_epochs=1),
     Rule("MAP-npu-channel-pad", _HYB, _channel_pad, _CONFLICT, hybrid_epochs=2),
     Rule("MAP-npu-transpose", _HYB, _transpose, _SEEN, hybrid_epochs=1),
     Rule("MAP-npu-slice", _HYB, _flat_slice, _CONFLICT, hybrid_epochs=1),
