@@ -61,7 +61,7 @@ static const char *const kind_names[VB_KINDS] = {
     "no_memory", "unreachable", "unclocked_bank", "closed_region", "end_not_size",
     "not_initialised", "not_reset", "reset_in_flight", "not_bound",
     "stale_npu_cache", "hang", "freed", "dma_overlap", "torn_frame", "dropped_frame",
-    "repeated_frame"};
+    "repeated_frame", "interrupt_call"};
 
 const char *vb_kind_name(vb_kind kind)
 {

@@ -32,6 +32,7 @@ typedef enum vb_kind {
     VB_TORN_FRAME,     /* a frame is used while it is being written */
     VB_DROPPED_FRAME,  /* a frame was overwritten before anybody used it */
     VB_REPEATED_FRAME, /* an inference runs on a frame that was used before, or before the first */
+    VB_INTERRUPT_CALL, /* an interrupt calls what only threads may call */
     VB_KINDS
 } vb_kind;
 

@@ -1,5 +1,6 @@
 /* Calls of an application: caches, clocks, the life cycle of a network. */
 #include "board.h"
+#include "threads.h"
 
 #include "stm32n6xx_hal.h"
 
@@ -82,6 +83,8 @@ void vb_check_buffer(uintptr_t address, vb_place place)
     if (address % CORTEX_M55_LINE != 0)
         vb_report(VB_MISALIGNED, address, place, place, 0);
 }
+
+uint32_t vb_now(void) { return ticks; }
 
 void vb_event(vb_place place)
 {
@@ -371,18 +374,22 @@ void HAL_IncTick(void) { ++ticks; }
 uint32_t HAL_GetTick(void)
 {
     vb_event(HERE);
+    vb_safe_point();
     return ticks;
 }
 
 void HAL_Delay(uint32_t milliseconds)
 {
-    for (uint32_t i = 0; i <= milliseconds && i < 64u; ++i)
+    for (uint32_t i = 0; i <= milliseconds && i < 64u; ++i) {
         vb_event(HERE);
+        vb_safe_point();
+    }
 }
 
 void vb_wait(vb_place place)
 {
     vb_event(place);
+    vb_safe_point();
     if (running >= 0 && delay > 0) {
         waits = 0;
         --delay;
@@ -395,7 +402,14 @@ void vb_wait(vb_place place)
 
 void __WFE(void) { vb_wait(HERE); }
 void __WFI(void) { vb_wait(HERE); }
-void LL_ATON_OSAL_WFE(void) { vb_wait(HERE); }
+
+/* The runtime waits for a semaphore of the operating system where there is one. */
+void LL_ATON_OSAL_WFE(void)
+{
+    vb_wait(HERE);
+    if (vb_threads_running())
+        vb_pause(1, HERE);
+}
 
 /* --- networks --------------------------------------------------------------------------------- */
 

@@ -47,6 +47,12 @@ extern uint8_t vb_data_begin[], vb_data_end[];
 extern uint32_t vb_camera_faults; /* bits: 1 drop, 2 tear, 4 late */
 extern vb_place vb_last; /* the last access or call that was seen */
 
+extern uint32_t vb_interrupts; /* not 0: a callback that stands for an interrupt is running */
+uint32_t vb_now(void);         /* ticks so far */
+
+#define VB_THREAD_STACK (224u << 10)
+void *vb_thread_stack(uint32_t number);
+
 /* Something happens beside the CPU: time goes by, frames arrive, lines move. */
 void vb_event(vb_place place);
 

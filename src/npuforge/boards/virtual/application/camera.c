@@ -86,8 +86,11 @@ static void begin_frame(vb_place place)
 
 static void tell(uint32_t b)
 {
-    if (camera.done)
-        camera.done(camera.buffers[b], camera.number + 1u);
+    if (!camera.done)
+        return;
+    ++vb_interrupts;
+    camera.done(camera.buffers[b], camera.number + 1u);
+    --vb_interrupts;
 }
 
 void vb_camera_tick(vb_place place)

@@ -7,6 +7,7 @@
  * with the calls of a race detector, which are answered here. */
 #define _GNU_SOURCE
 #include "board.h"
+#include "threads.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -20,11 +21,12 @@
 #define HEAP_BASE 0x24000000u
 #define HEAP_BYTES (64u << 20)
 #define STACK_BASE 0x2C000000u
-#define STACK_BYTES (16u << 20)
+#define STACK_BYTES (16u << 20) /* main's and those of threads */
+#define MAIN_STACK (4u << 20)
 #define BLOCKS 65536u
 
 vb_place vb_last;
-uint32_t vb_camera_faults;
+uint32_t vb_camera_faults, vb_interrupts;
 static uint32_t wanted, started_count;
 static FILE *answers, *questions;
 static ucontext_t outside, inside;
@@ -35,6 +37,7 @@ int npuforge_application_main(void);
 
 static void seen(const volatile void *address, uintptr_t bytes, int write, vb_place place)
 {
+    vb_safe_point(); /* before the access: what is announced must come next */
     vb_last = place;
     if (vb_in_stack((uintptr_t)address))
         return;
@@ -290,6 +293,11 @@ void *npuforge_realloc(void *address, size_t bytes)
     return block;
 }
 
+void *vb_thread_stack(uint32_t number)
+{
+    return (void *)((uintptr_t)STACK_BASE + MAIN_STACK + (uintptr_t)number * VB_THREAD_STACK);
+}
+
 int vb_in_stack(uintptr_t address)
 {
     return address - STACK_BASE < STACK_BYTES;
@@ -415,7 +423,7 @@ int main(int argc, char **argv)
     alarm((unsigned)strtoul(argv[4], NULL, 10));
     getcontext(&inside);
     inside.uc_stack.ss_sp = take(STACK_BASE, STACK_BYTES);
-    inside.uc_stack.ss_size = STACK_BYTES;
+    inside.uc_stack.ss_size = MAIN_STACK;
     inside.uc_link = &outside;
     makecontext(&inside, run_main, 0);
     swapcontext(&outside, &inside);

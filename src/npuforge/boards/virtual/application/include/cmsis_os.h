@@ -1,0 +1,2 @@
+/* The second version of the interface. */
+#include "cmsis_os2.h"

@@ -1,0 +1,2 @@
+/* One header declares the kernel on the virtual board. */
+#include "FreeRTOS.h"
