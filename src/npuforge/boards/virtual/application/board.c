@@ -88,6 +88,7 @@ uint32_t vb_now(void) { return ticks; }
 
 void vb_event(vb_place place)
 {
+    vb_check_time(place);
     vb_last = place;
     ++ticks;
     vb_traffic();

@@ -49,6 +49,7 @@ extern vb_place vb_last; /* the last access or call that was seen */
 
 extern uint32_t vb_interrupts; /* not 0: a callback that stands for an interrupt is running */
 uint32_t vb_now(void);         /* ticks so far */
+void vb_check_time(vb_place place); /* ends the run when its time is over */
 
 #define VB_THREAD_STACK (224u << 10)
 void *vb_thread_stack(uint32_t number);
