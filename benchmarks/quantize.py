@@ -1,7 +1,10 @@
 """Quantised networks against the float ones: npuforge, ai-edge-quantizer, ONNX Runtime.
 
 Every tool gets the same prepared float network and the same 200 to 240 calibration samples, with
-its default range method; no figure of the evaluation samples flows back. What each writes is run
+its default range method (npuforge: whichever does best on calibration samples that it keeps
+apart); no figure of the evaluation samples flows back. "less ours": a rival's agreement less ours
+in percentage points, sample by sample, with its 95 % interval (bootstrap); one that holds 0 is no
+difference that these samples show. What each writes is run
 as its users run it: TFLite files under LiteRT's reference arithmetic (our executor, equal to it bit
 for bit: benchmarks/conformance.py), ONNX files by ONNX Runtime.
 
@@ -14,9 +17,11 @@ NPUFORGE_SHARED for the restored networks; what is missing is left out.
 from __future__ import annotations
 
 import math
+import re
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +54,9 @@ Run = Callable[[Array], list[Array]]
 OWN = "npuforge quantize"
 SURE = 0.25
 """Score from which on an object of the float detector counts as a true one."""
-COLUMNS = ("network", "samples", "by", "right", "agreement", "SQNR dB", "seconds")
+COLUMNS = ("network", "samples", "by", "right", "agreement", "SQNR dB", "seconds", "less ours")
+RESAMPLES = 4000
+"""Of a bootstrap; an interval's end is then known to about a twentieth of its width."""
 
 
 def onnx_run(content: bytes) -> Run:
@@ -87,21 +94,36 @@ def outputs_of(run: Run, samples: Array) -> list[list[Array]]:
 
 
 def judged(case: Case, truth: list[list[Array]], found: list[list[Array]]
-           ) -> tuple[float | None, float, float]:  # fmt: skip
-    """Share of right classes, share of kept largest values, SQNR of the worst output in dB."""
-    kept, right = 0.0, 0
+           ) -> tuple[float | None, float, float, Array]:  # fmt: skip
+    """Share of right classes, share of kept largest values, SQNR of the worst output in dB; and
+    each sample's share of kept ones (none for a detector that is judged by its boxes).
+    """
+    each: list[float] = []
+    right = 0
     tallies = [Tally() for _ in truth[0]]
     for number, (real, made) in enumerate(zip(truth, found, strict=True)):
         for tally, a, b in zip(tallies, real, made, strict=True):
             tally.add(a, b)
         one, other = (np.concatenate([v[i].reshape(-1) for i in case.scores]) for v in (real, made))
-        kept += float(kept_argmax(one, other).sum())
+        each.append(float(kept_argmax(one, other).sum()))
         right += case.labels is not None and int(other.argmax()) == case.labels[number]
     count = len(truth)
-    if case.boxes:
-        kept = count * objects_kept(case, truth, found)
     worst = min(tally.sqnr for tally in tallies)
-    return (None if case.labels is None else right / count), kept / count, worst
+    share = None if case.labels is None else right / count
+    if case.boxes:
+        return share, objects_kept(case, truth, found), worst, np.zeros(0)
+    return share, sum(each) / count, worst, np.array(each)
+
+
+def difference(ours: Array, theirs: Array) -> str:
+    """A rival's share of kept answers less ours in percentage points, with its 95 % interval."""
+    if not ours.size or ours.shape != theirs.shape:
+        return ""
+    each = 100.0 * (theirs - ours)
+    rng = np.random.default_rng(7)
+    means = each[rng.integers(0, each.size, (RESAMPLES, each.size))].mean(axis=1)
+    low, high = np.percentile(means, [2.5, 97.5])
+    return f"{each.mean():+.2f} ({low:+.2f} to {high:+.2f})"
 
 
 def objects_kept(case: Case, truth: list[list[Array]], found: list[list[Array]]) -> float:
@@ -126,11 +148,11 @@ def contenders(case: Case, data: Dataset) -> list[tuple[str, Callable[[], tuple[
     """Who quantises: a name, and what writes the file."""
 
     def own() -> tuple[bytes, Format]:
-        made = quantize(case.graph, data, Scheme(), measured_on=0)
+        made = quantize(case.graph, data, Scheme(), choose=True, measured_on=0)
         try:
             return convert(made.made.graph, Format.TFLITE).content, Format.TFLITE
         except UnsupportedError:  # an operator that TFLite does not have
-            ends = Scheme(inputs=EndType.FLOAT, outputs=EndType.FLOAT)
+            ends = replace(made.scheme, inputs=EndType.FLOAT, outputs=EndType.FLOAT)
             graph = quantize_graph(made.prepared, made.ranges, ends, made.tuning).graph
             return convert(graph, Format.ONNX).content, Format.ONNX
 
@@ -156,9 +178,10 @@ def rows_of(case: Case) -> list[Sequence[object]]:
         folder = Path(name)
         data = open_dataset([save(case, folder)["calibration"]], case.graph)
         truth = outputs_of(onnx_run(convert(case.graph, Format.ONNX).content), case.evaluation)
-        right, _, _ = judged(case, truth, truth)
+        right, *_ = judged(case, truth, truth)
         count = len(case.evaluation)
-        rows.append((case.name, count, "float", shown(right), "", "", ""))
+        rows.append((case.name, count, "float", shown(right), "", "", "", ""))
+        ours = np.zeros(0)
         for label, make in contenders(case, data):
             begin = time.perf_counter()
             try:
@@ -168,8 +191,10 @@ def rows_of(case: Case) -> list[Sequence[object]]:
                 continue
             seconds = time.perf_counter() - begin
             run = tflite_run(content, folder) if kind is Format.TFLITE else onnx_run(content)
-            right, agreement, sqnr = judged(case, truth, outputs_of(run, case.evaluation))
-            figures = (shown(right), round(agreement, 4), round(sqnr, 2), round(seconds, 1))
+            right, agreement, sqnr, each = judged(case, truth, outputs_of(run, case.evaluation))
+            ours = each if label == OWN else ours
+            beside = "" if label == OWN else difference(ours, each)
+            figures = (shown(right), round(agreement, 4), round(sqnr, 2), round(seconds, 1), beside)
             rows.append((case.name, count, label, *figures))
             print(*rows[-1], flush=True)
     return rows
@@ -194,6 +219,14 @@ def verdicts(rows: list[Sequence[object]]) -> dict[str, str]:
             known += 1
             better += float(own[0]) >= max(float(r) for r in rest)  # type: ignore[arg-type]
         found[label] = f"at least the better of the others on {better} of {known}"
+    intervals = [
+        (str(row[0]), float(match[1]))
+        for row in rows
+        if (match := re.search(r"\(([+-][\d.]+) to", str(row[7])))
+    ]
+    worse = {name for name, low in intervals if low > 0}
+    compared = {name for name, _ in intervals}
+    found["agreement below a rival's beyond its interval"] = f"{len(worse)} of {len(compared)}"
     return found
 
 

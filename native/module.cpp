@@ -18,6 +18,7 @@ using Operands =
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 void bind_aton(nb::module_ &m);
+void bind_histogram(nb::module_ &m);
 void bind_packing(nb::module_ &m);
 
 NB_MODULE(_native, m)
@@ -87,5 +88,6 @@ NB_MODULE(_native, m)
             nb::arg("index"), "The bytes of a memory space, as a writable view.");
 
     bind_aton(m);
+    bind_histogram(m);
     bind_packing(m);
 }

@@ -52,6 +52,9 @@ def aton_requantise(
     out: _I32,
 ) -> int: ...
 def aton_arith(x: _I32, y: _I32 | None, params: _I32, table: _I32, out: _I32) -> int: ...
+def count_bins(
+    values: npt.NDArray[np.float32], inverse: float, first: int, counts: _I64
+) -> int: ...
 
 # size, alignment, first, last, fixed offset or -1, forbidden ranges
 _Row = tuple[int, int, int, int, int, list[tuple[int, int]]]

@@ -61,6 +61,20 @@ def choice(kind: type[Choice], option: str, name: str) -> Choice:
         raise UsageError("QNT-009", option=option, name=name, known=", ".join(kind)) from None
 
 
+AUTO = "auto"
+"""The range method that is no method: whichever does best."""
+
+
+def _method(name: str) -> RangeMethod:
+    if name == AUTO:
+        return Scheme().method
+    try:
+        return RangeMethod(name)
+    except ValueError:
+        known = ", ".join((AUTO, *RangeMethod))
+        raise UsageError("QNT-009", option="--method", name=name, known=known) from None
+
+
 def quantize_model(
     model: PathLike,
     output: PathLike | None = None,
@@ -68,7 +82,7 @@ def quantize_model(
     data: Sequence[PathLike],
     preprocess: PathLike | None = None,
     image_range: str | None = None,
-    method: str = "mse",
+    method: str = "auto",
     percentile: float = 99.99,
     weights: str = "channel",
     zero_points: str = "free",
@@ -96,7 +110,9 @@ def quantize_model(
         data: folders of pictures or recordings, such files, .npy, .npz or .csv.
         preprocess: TOML declaration of the preprocessing of pictures.
         image_range: instead of a declaration: what black and white are, 0..1, -1..1 or 0..255.
-        method: how ranges are chosen, see `RangeMethod`.
+        method: how ranges are chosen, see `RangeMethod`; "auto": the method, and of a small network
+            the remedies too where none is asked for, that do best on calibration samples kept
+            apart, see `choose`.
         percentile: for the method of that name.
         weights: a scale a "channel" or a "tensor".
         zero_points: "free", or "npu": -128 or 0 where convolutions read.
@@ -120,7 +136,7 @@ def quantize_model(
         NpuforgeError: the model, the data or the output cannot be used.
     """
     scheme = Scheme(
-        method=choice(RangeMethod, "--method", method),
+        method=_method(method),
         percentile=percentile,
         weights=choice(Granularity, "--weights", weights),
         zero_points=choice(ZeroPoints, "--zero-points", zero_points),
@@ -138,6 +154,7 @@ def quantize_model(
     graph, found = float_data(model, data, preprocess, image_range, fix_shape)
     if int4:
         scheme = replace(scheme, int4=_narrow(prepared(graph), int4))
+    asked = equalise or round_weights or correct_bias is not None
     remedies = Remedies(
         equalise, round_weights, USUAL.correct if correct_bias is None else correct_bias
     )
@@ -146,6 +163,8 @@ def quantize_model(
         if equalise or round_weights or correct_bias:
             what = "--equalise, --round, --correct-bias"
             raise UsageError("QNT-012", tool=by, what=what, known="--method")
+        if method == AUTO:
+            scheme = replace(scheme, method=RangeMethod.MINMAX)
         made = quantize_with(by, graph, calibration, scheme, measured_on=measured_on, tick=tick)
     else:
         made = quantize(
@@ -155,7 +174,8 @@ def quantize_model(
             engine=chosen,
             state=None if state is None else Path(state),
             measured_on=measured_on,
-            remedies=remedies,
+            remedies=remedies if asked or method != AUTO else None,
+            choose=method == AUTO,
             tick=tick,
         )
     return made, None if path is None else write_quantized(made, found, path)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from npuforge.quantize import Session
+    from npuforge.quantize import Judged, Session
     from npuforge.report.quantization import QuantizedFile
 
 WORST = 10
@@ -28,7 +28,9 @@ def command(
         None, "--preprocess", help="TOML declaration of size, colour, scale, mean and std."
     ),
     image_range: str | None = typer.Option(None, help="What pictures are: 0..1, -1..1, 0..255."),
-    method: str = typer.Option("mse", help="minmax, moving, percentile, mse or entropy."),
+    method: str = typer.Option(
+        "auto", help="auto (whichever does best), minmax, moving, percentile, mse or entropy."
+    ),
     percentile: float = typer.Option(99.99, help="Share of values kept by --method percentile."),
     weights: str = typer.Option("channel", help="Scales of weights: one a channel or tensor."),
     zero_points: str = typer.Option(
@@ -137,6 +139,15 @@ def _print(made: Session, written: QuantizedFile | None, verbose: bool) -> None:
             ],
         )
     out = console()
+    if made.tried:
+        print_table(
+            "ways to quantise, judged on samples kept apart",
+            ("ranges", "beside", ">SQNR dB", "taken"),
+            [
+                (_ranges(item), _beside(item), f"{item.decibels:.1f}", "*" if item.chosen else "")
+                for item in made.tried
+            ],
+        )
     for item in measured.outputs if measured.samples else ():
         out.print(
             f"output {short_name(item.tensor)}: SQNR {item.sqnr:.1f} dB, cosine {item.cosine:.5f}",
@@ -171,6 +182,16 @@ def _print(made: Session, written: QuantizedFile | None, verbose: bool) -> None:
             out.print(
                 f"the file's outputs differ from the graph's by {written.difference.relative:.3%}"
             )
+
+
+def _ranges(item: Judged) -> str:
+    scheme = item.candidate.scheme
+    share = f" {scheme.percentile:g}" if scheme.method == "percentile" else ""
+    return f"{scheme.method}{share}"
+
+
+def _beside(item: Judged) -> str:
+    return " ".join(f"--{option}" for option in item.candidate.remedies.options)
 
 
 def _range(made: Session, tensor: str) -> str:

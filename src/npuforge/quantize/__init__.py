@@ -3,6 +3,7 @@
 from npuforge.quantize.audit import AuditFinding, Fault, audit
 from npuforge.quantize.build import Quantized, Tuning, quantize_graph
 from npuforge.quantize.calibrate import Calibration, calibrate
+from npuforge.quantize.choose import Judged
 from npuforge.quantize.diagnose import Cause, Diagnosis
 from npuforge.quantize.engines import EngineName
 from npuforge.quantize.measure import Fidelity, Measurement, measure
@@ -17,13 +18,14 @@ from npuforge.quantize.sensitivity import Grouping, Sensitivity, sensitivities
 from npuforge.quantize.session import Session, quantize, quantize_with
 from npuforge.quantize.survey import Survey, survey
 from npuforge.quantize.tools import Foreign, ToolName, quantize_by
-from npuforge.quantize.tune import USUAL, Remedies
+from npuforge.quantize.tune import USUAL, Candidate, Remedies
 
 __all__ = [
     "USUAL",
     "AuditFinding",
     "Bounds",
     "Calibration",
+    "Candidate",
     "Cause",
     "Diagnosis",
     "EndType",
@@ -33,6 +35,7 @@ __all__ = [
     "Foreign",
     "Granularity",
     "Grouping",
+    "Judged",
     "Measurement",
     "Precision",
     "Price",

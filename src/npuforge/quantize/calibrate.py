@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,11 +23,29 @@ from npuforge.quantize.saturate import cut
 from npuforge.quantize.scheme import Scheme
 from npuforge.tasks import Dataset
 
+MOST_HELD = 64 << 20
+"""Bytes of inputs and outputs of samples kept to choose by."""
 _STATE = 2
 """Form of a stored state; one of another form is one of another run."""
 SAVE_EVERY = 16
 """Samples between two writes of the state that a later run can go on from."""
 Tick = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Samples that were kept apart to choose by.
+
+    Attributes:
+        early: observers that never saw them.
+        inputs: of each sample, by name.
+        outputs: the float network's, in the order of its outputs; None where one holds no real
+            numbers.
+    """
+
+    early: Calibration
+    inputs: Sequence[Mapping[str, Array]]
+    outputs: Sequence[Sequence[Array | None]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +56,13 @@ class Calibration:
         observers: by tensor name.
         samples: how many samples were seen.
         resumed: how many of them came from a stored state.
+        held: what the last of them are kept for; None when none were.
     """
 
     observers: Mapping[str, Observer]
     samples: int
     resumed: int = 0
+    held: Held | None = None
 
     def ranges(self, graph: Graph, scheme: Scheme) -> dict[str, Range]:
         """The range of every activation of the graph, views included.
@@ -71,6 +92,7 @@ def calibrate(
     engine: EngineName = EngineName.OWN,
     momentum: float = 0.1,
     state: Path | None = None,
+    hold: int = 0,
     tick: Tick | None = None,
 ) -> Calibration:
     """Run the float network over a dataset; memory does not grow with the number of samples.
@@ -81,7 +103,10 @@ def calibrate(
         histograms: whether a method needs more than limits.
         engine: who runs the network.
         momentum: of the moving limits.
-        state: file that is written now and then, and from which an interrupted run goes on.
+        state: file that is written now and then, and from which an interrupted run goes on; of
+            samples that are held nothing is written.
+        hold: so many of the last samples are kept to choose by, as far as `MOST_HELD` allows; they
+            are observed like the others, after a copy was made of what was observed before.
         tick: called with samples done and samples in all.
 
     Raises:
@@ -96,17 +121,46 @@ def calibrate(
     if state is not None and state.is_file():
         observers, done = _restore(state, key, wanted)
     resumed = done
+    first = max(len(data) - hold, 0)
+    held: Held | None = None
+    sources = [_source(graph, name) for name in graph.outputs]
+    used = 0
     if done < len(data):
         runner = float_engine(engine, graph, wanted)
         for number in range(done, len(data)):
-            for name, value in runner.tensors(data[number].inputs):
+            if number == first:
+                early = Calibration(copy.deepcopy(observers), number)
+                held = Held(early, [], [])
+            inputs = data[number].inputs
+            outputs: dict[str, Array] = {}
+            for name, value in runner.tensors(inputs):
                 observers[name].add(np.asarray(value, np.float32))
+                if held is not None and name in sources:
+                    outputs[name] = np.array(value)
+            if held is not None:
+                used += sum(a.nbytes for a in (*inputs.values(), *outputs.values()))
+                if used <= MOST_HELD:
+                    held = Held(
+                        held.early,
+                        [*held.inputs, inputs],
+                        [*held.outputs, [outputs.get(name) for name in sources]],
+                    )
             done = number + 1
             if tick is not None:
                 tick(done, len(data))
-            if state is not None and (done % SAVE_EVERY == 0 or done == len(data)):
+            last = done == (first if hold else len(data))
+            if state is not None and (last or (done % SAVE_EVERY == 0 and done <= first)):
                 _save(state, key, observers, done)
-    return Calibration(observers, done, resumed)
+    return Calibration(observers, done, resumed, held)
+
+
+def _source(graph: Graph, name: str) -> str:
+    """The tensor whose values a view shows."""
+    node = graph.producers.get(name)
+    while node is not None and is_view(node):
+        name = str(node.inputs[0])
+        node = graph.producers.get(name)
+    return name
 
 
 def needs_histograms(scheme: Scheme) -> bool:

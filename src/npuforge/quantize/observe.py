@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from npuforge import _native
+
 BINS = 4096
 """Bins of a histogram; at most half of them are unused after the width has doubled."""
 MOST_COUNTED = 16384
@@ -46,14 +48,14 @@ class Histogram:
     def add(
         self, values: npt.NDArray[np.float32], low: float, high: float, weight: float = 1.0
     ) -> None:
-        """Count finite values whose limits are known."""
-        nonzero = values[values != 0]
-        self.zeros += int(values.size - nonzero.size)
-        if nonzero.size == 0:
+        """Count finite values whose limits, or those of what they are a part of, are known."""
+        if low == high == 0.0:
+            self.zeros += values.size
             return
         self._reach(min(low, 0.0), max(high, 0.0))
-        bins = np.floor(nonzero.astype(np.float64) / self.width).astype(np.int64) - self.first
-        counts = np.bincount(np.clip(bins, 0, BINS - 1), minlength=BINS)
+        counts = np.zeros(BINS, np.int64)
+        values = np.ascontiguousarray(values, np.float32)
+        self.zeros += _native.count_bins(values, 1.0 / self.width, self.first, counts)
         self.counts += counts
         self.weighted += counts * weight
 

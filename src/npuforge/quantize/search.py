@@ -10,7 +10,7 @@ accuracy allows.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from npuforge.graph import Graph, short_name
@@ -28,7 +28,7 @@ from npuforge.quantize.score import Reference, Score
 from npuforge.quantize.sensitivity import Sensitivity, sensitivities
 from npuforge.quantize.session import STUDIED, Session
 from npuforge.quantize.statistics import Statistics, layer_inputs
-from npuforge.quantize.tune import Remedies, tuned
+from npuforge.quantize.tune import Candidate, tuned
 from npuforge.tasks import Dataset
 
 Tick = Callable[[str, int, int], None]
@@ -83,19 +83,6 @@ class Bounds:
             return True
         in_time = self.ms is None or (price.ms is not None and price.ms <= self.ms)
         return price.fits and in_time
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """One way to quantise.
-
-    Attributes:
-        scheme: ranges, precisions, zero points.
-        remedies: what is done beside.
-    """
-
-    scheme: Scheme
-    remedies: Remedies = field(default_factory=Remedies)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from npuforge.graph import Array, Graph
 from npuforge.quantize.build import Double, Quantized, Tuning, layer_weights, quantize_graph
@@ -32,9 +32,29 @@ class Remedies:
         """Whether a second look at the data is needed."""
         return self.equalise or self.round or self.correct
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What one asks for them by on the command line, without dashes."""
+        named = (("equalise", self.equalise), ("round", self.round))
+        bias = "correct-bias" if self.correct else "no-correct-bias"
+        return (*(name for name, used in named if used), bias)
+
 
 USUAL = Remedies(correct=True)
 """What is done where nothing else is asked: it costs nothing on the target."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One way to quantise.
+
+    Attributes:
+        scheme: ranges, precisions, zero points.
+        remedies: what is done beside.
+    """
+
+    scheme: Scheme
+    remedies: Remedies = field(default_factory=Remedies)
 
 
 def tuned(

@@ -12,7 +12,7 @@ from npuforge.errors import ValidationError
 from npuforge.exporters import Conversion, Format, convert, format_of
 from npuforge.importers import load_model
 from npuforge.passes import Difference, output_difference, run
-from npuforge.quantize import Fidelity, Session
+from npuforge.quantize import Fidelity, Judged, RangeMethod, Session
 from npuforge.quantize.measure import quantised_inputs
 from npuforge.report.bundle import check_writable, write_file
 from npuforge.tasks import Dataset
@@ -112,6 +112,8 @@ def quantization_document(session: Session, written: QuantizedFile | None) -> di
         "model": session.original.name,
         "tool": session.tool.value,
         "method": scheme.method.value,
+        "percentile": scheme.percentile if scheme.method is RangeMethod.PERCENTILE else None,
+        "tried": [_judged_document(item) for item in session.tried],
         "weights": scheme.weights.value,
         "zero_points": scheme.zero_points.value,
         "base": scheme.base.value,
@@ -134,6 +136,17 @@ def quantization_document(session: Session, written: QuantizedFile | None) -> di
             name for name, kind in session.made.assignment.precisions.items() if kind == "float"
         ),
         "file": None if written is None else _file_document(written),
+    }
+
+
+def _judged_document(item: Judged) -> dict[str, Any]:
+    scheme = item.candidate.scheme
+    return {
+        "method": scheme.method.value,
+        "percentile": scheme.percentile if scheme.method is RangeMethod.PERCENTILE else None,
+        "remedies": list(item.candidate.remedies.options),
+        "sqnr_db": finite(item.decibels),
+        "chosen": item.chosen,
     }
 
 
