@@ -1,10 +1,10 @@
 """Wall time and peak memory of quantising MobileNetV2-224 on 200 photo crops.
 
 ONNX Runtime's static quantisation (min-max, its default) against `npuforge quantize` with ONNX
-Runtime as float engine and with its own executor. Each run is a process of its own, so that peak
-memory is that run's; the runs take turns, and the fastest of each counts. Importing the packages is
-not timed; exporting the float network for ONNX Runtime is, on both sides. A quarter of the samples
-shows whether memory grows with their number.
+Runtime as float engine and with its own executor; "auto", its default, chooses between ways. Each
+run is a process of its own, so that peak memory is that run's; the runs take turns, and the fastest
+of each counts. Importing the packages is not timed; exporting the float network for ONNX Runtime
+is, on both sides. A quarter of the samples shows whether memory grows with their number.
 
     python benchmarks/quantize_speed.py --runs 2 --json benchmarks/results/quantize_speed.json
 """
@@ -35,11 +35,13 @@ from npuforge.tasks import open_dataset
 RIVAL = "onnxruntime quantize_static"
 WAYS = {
     RIVAL: (None, RangeMethod.MINMAX, 1.0),
-    "npuforge, ONNX Runtime engine": (EngineName.ONNXRUNTIME, RangeMethod.MSE, 1.2),
+    "npuforge, ONNX Runtime engine, auto": (EngineName.ONNXRUNTIME, None, 1.2),
+    "npuforge, ONNX Runtime engine, mse": (EngineName.ONNXRUNTIME, RangeMethod.MSE, 1.2),
     "npuforge, ONNX Runtime engine, minmax": (EngineName.ONNXRUNTIME, RangeMethod.MINMAX, 1.2),
-    "npuforge, own executor": (EngineName.OWN, RangeMethod.MSE, 4.0),
+    "npuforge, own executor, auto": (EngineName.OWN, None, 4.0),
+    "npuforge, own executor, mse": (EngineName.OWN, RangeMethod.MSE, 4.0),
 }
-"""Float engine, range method, and how many times the rival's time is allowed."""
+"""Float engine, range method (None: auto), and how many times the rival's time is allowed."""
 SAMPLES = 200
 
 
@@ -52,12 +54,13 @@ def one(way: str, path: Path, count: int) -> None:
     import onnx  # noqa: F401
     import onnxruntime.quantization  # noqa: F401
 
-    scheme = Scheme(method=method)
+    scheme = Scheme() if method is None else Scheme(method=method)
     begin = time.perf_counter()
     if engine is None:
         quantize_by(ToolName.ONNXRUNTIME, graph, data, scheme)
     else:
-        made = quantize(graph, data, scheme, engine=engine, measured_on=0)
+        auto = method is None
+        made = quantize(graph, data, scheme, engine=engine, choose=auto, measured_on=0)
         convert(made.made.graph, Format.TFLITE)
     seconds = time.perf_counter() - begin
     print(json.dumps([seconds, peak_megabytes()]))

@@ -27,16 +27,17 @@ from npuforge.quantize.tune import Candidate, tuned
 from npuforge.tasks import Dataset
 
 MOST_HELD_OUT = 32
-"""Samples kept apart, at most; of a network that is not small half as many."""
+"""Samples kept apart, at most; of a network that is not small a quarter of that."""
 LEAST = 32
 """Samples from which on some are kept apart; with fewer the ranges need them all."""
 SMALL = 100_000_000
 """Multiplications below which the dearer remedies are tried as well."""
 METHODS = (
     *((RangeMethod.MSE, 99.99), (RangeMethod.MINMAX, 99.99)),
-    *((RangeMethod.PERCENTILE, 99.99), (RangeMethod.PERCENTILE, 99.9)),
+    *((RangeMethod.PERCENTILE, 99.9), (RangeMethod.PERCENTILE, 99.99)),
 )
-"""Range methods that are judged; the first where nothing can be."""
+"""Range methods that are judged, of a network that is not small the first two; the first where
+nothing can be."""
 _TYPICAL = 4.0
 """A sample's signal, in units of the geometric mean over the samples, from which on its error
 counts relative to it; below, relative to this."""
@@ -77,7 +78,7 @@ def held_out(graph: Graph, count: int) -> int:
     """How many of so many samples are kept apart; 0: too few to."""
     if count < LEAST:
         return 0
-    return min(MOST_HELD_OUT if is_small(graph) else MOST_HELD_OUT // 2, count // 4)
+    return min(MOST_HELD_OUT if is_small(graph) else MOST_HELD_OUT // 4, count // 4)
 
 
 def is_small(graph: Graph) -> bool:
@@ -165,7 +166,8 @@ class Chooser:
 
     def methods(self, start: Candidate) -> None:
         """Every range method."""
-        for method, percentile in METHODS:
+        small = is_small(next(iter(self.variants.values())).graph)
+        for method, percentile in METHODS if small else METHODS[:2]:
             scheme = replace(start.scheme, method=method, percentile=percentile)
             self.attempt(replace(start, scheme=scheme))
 
