@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from npuforge.errors import NpuforgeError
-from npuforge.graph import Array, Attrs, Graph, Node, Quantization, Shape, Tensor, verify
+from npuforge.graph import Array, Attrs, Graph, Node, Quantization, Shape, Tensor, schema, verify
+from npuforge.graph.ops import ShapeMismatch
 from npuforge.importers.tflite.file import RawOperator, RawSubgraph, RawTensor
 from npuforge.numerics import run_graph
 from npuforge.vocab import Contract
@@ -19,13 +20,19 @@ FOLD_LIMIT = 1 << 22
 
 
 class Context(ABC):
-    """What a handler may use of the importer."""
+    """What a handler may use of the importer.
+
+    Attributes:
+        open: tensors whose shape the file leaves open (an axis of -1 in the signature): converters
+            store 1 there, and runtimes find the size when they allocate.
+    """
 
     tensors: dict[str, Tensor]
     nodes: list[Node]
     states: dict[str, Array]
     resources: dict[int, str]
     names: list[str]
+    open: set[str]
 
     @abstractmethod
     def subgraph(self, index: int) -> RawSubgraph | None:
@@ -73,6 +80,25 @@ class Context(ABC):
             raise self.damaged(op, "no output")
         return self.tensors[name]
 
+    def settle(self, tensor: Tensor, shape: Shape) -> Tensor:
+        """The tensor with the shape that its operator makes, where the file leaves it open."""
+        if tensor.name not in self.open or tensor.shape == shape:
+            return tensor
+        settled = replace(tensor, shape=shape)
+        self.tensors[tensor.name] = settled
+        return settled
+
+    def _settle_outputs(self, node: Node) -> None:
+        if self.open.isdisjoint(node.outputs):
+            return
+        sources = [None if name is None else self.tensors[name] for name in node.inputs]
+        try:
+            shapes = schema(node.op).infer(sources, node.attrs)
+        except ShapeMismatch:
+            return  # the verifier says what does not fit
+        for name, shape in zip(node.outputs, shapes, strict=False):
+            self.settle(self.tensors[name], shape)
+
     def constant(self, op: RawOperator, index: int) -> Array:
         """The data of an input that must be known before the network runs."""
         tensor = self.input(op, index)
@@ -90,6 +116,8 @@ class Context(ABC):
     def fold(self, op: RawOperator, value: Array) -> None:
         """Make the output a constant instead of adding a node."""
         tensor = self.output(op)
+        if value.size != tensor.size:
+            tensor = self.settle(tensor, value.shape)
         if value.size != tensor.size:
             raise self.damaged(op, f"result of {value.size} values for shape {tensor.shape}")
         data = np.array(value.reshape(tensor.shape), order="C")
@@ -109,6 +137,7 @@ class Context(ABC):
     def move(self, kind: str, attrs: Attrs, source: Tensor, target: Tensor) -> None:
         """Append a node of data movement between two tensors."""
         node = Node(target.name, kind, (source.name,), (target.name,), attrs)
+        self._settle_outputs(node)
         if not self._folded(node):
             self.nodes.append(node)
 
@@ -154,6 +183,7 @@ class Context(ABC):
                 if tensor and tensor.quantization is not None and not tensor.dtype.is_float:
                     contract = Contract.TFLITE_REFERENCE
         node = Node(outputs[0], kind, tuple(names), tuple(outputs), attrs, contract)
+        self._settle_outputs(node)
         if not self._folded(node):
             self.nodes.append(node)
 

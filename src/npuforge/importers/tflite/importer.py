@@ -53,6 +53,13 @@ class _Importer(Context):
         self.nodes: list[Node] = []
         self.states: dict[str, Array] = {}
         self.resources: dict[int, str] = {}
+        self.open = {
+            name
+            for raw, name in zip(self._subgraph.tensors, self.names, strict=True)
+            if raw.data is None
+            and min(raw.signature, default=0) < 0
+            and raw.index not in self._subgraph.inputs
+        }
 
     def graph(self) -> Graph:
         inputs = [self.names[i] for i in self._subgraph.inputs if i >= 0]

@@ -6,6 +6,7 @@ Whatever depends on constants only is computed while reading, so that shapes bec
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -24,11 +25,41 @@ from npuforge.graph import (
 )
 from npuforge.importers.tflite.context import Context, Handler, normal_axes
 from npuforge.importers.tflite.file import RawOperator, read_options
+from npuforge.importers.tflite.types import operator_name
 from npuforge.vocab import DType
+
+
+def _reshaped(ctx: Context, op: RawOperator, x: Tensor, y: Tensor) -> tuple[int, ...]:
+    """The shape that RESHAPE, SQUEEZE or EXPAND_DIMS makes, from what the operator says."""
+    import tflite
+
+    kind = operator_name(op.code)
+    rank = len(x.shape)
+    if kind == "EXPAND_DIMS":
+        axis = normal_axes(ctx, op, ctx.integers(op, 1)[:1], rank + 1)[0]
+        return (*x.shape[:axis], 1, *x.shape[axis:])
+    if kind == "SQUEEZE":
+        squeezed = read_options(tflite.SqueezeOptions, op)
+        named = [squeezed.SqueezeDims(i) for i in range(squeezed.SqueezeDimsLength())]
+        axes = normal_axes(ctx, op, named, rank) or [i for i, n in enumerate(x.shape) if n == 1]
+        return tuple(n for i, n in enumerate(x.shape) if i not in axes)
+    if len(op.inputs) > 1 and op.inputs[1] >= 0:
+        shape = ctx.integers(op, 1)
+    elif op.options is not None:
+        options = read_options(tflite.ReshapeOptions, op)
+        shape = [options.NewShape(i) for i in range(options.NewShapeLength())]
+    else:
+        shape = list(y.shape)
+    if shape.count(-1) == 1:
+        known = math.prod(n for n in shape if n != -1)
+        shape[shape.index(-1)] = x.size // known if known else 0
+    return tuple(shape)
 
 
 def _reshape(ctx: Context, op: RawOperator) -> None:
     x, y = ctx.first(op), ctx.output(op)
+    if y.name in ctx.open:
+        y = ctx.settle(y, _reshaped(ctx, op, x, y))
     if x.data is not None:
         ctx.fold(op, x.data)
         return
@@ -91,15 +122,15 @@ def _rank(ctx: Context, op: RawOperator) -> None:
 
 
 def _fill(ctx: Context, op: RawOperator) -> None:
-    y = ctx.output(op)
     dims, value = ctx.integers(op, 0), ctx.constant(op, 1)
+    y = ctx.settle(ctx.output(op), tuple(dims))
     if tuple(dims) != y.shape or value.size != 1:
         raise ctx.damaged(op, f"fill of {dims} for shape {y.shape}")
     ctx.fold(op, np.full(y.shape, value.reshape(-1)[0]))
 
 
 def _zeros_like(ctx: Context, op: RawOperator) -> None:
-    y = ctx.output(op)
+    y = ctx.settle(ctx.output(op), ctx.first(op).shape)
     zero = y.quant.z if y.quantization is not None else 0
     ctx.fold(op, np.full(y.shape, zero, np.dtype(str(y.dtype))))
 
@@ -168,7 +199,7 @@ def _unpack(ctx: Context, op: RawOperator) -> None:
     sizes = (1,) * len(rows)
     ctx.nodes.append(Node(names[0], "split", (x.name,), names, SplitAttrs(axis, sizes)))
     for i, row in enumerate(rows):
-        y = ctx.output(op, i)
+        y = ctx.settle(ctx.output(op, i), (*x.shape[:axis], *x.shape[axis + 1 :]))
         ctx.move("reshape", ReshapeAttrs(y.shape), row, y)
 
 
@@ -205,6 +236,10 @@ def _blocks(ctx: Context, op: RawOperator, block: int, inverse: bool) -> None:
     x, y = ctx.first(op), ctx.output(op)
     if len(x.shape) != 4 or len(y.shape) != 4 or block < 1:
         raise ctx.damaged(op, f"block {block} of shape {x.shape}")
+    if y.name in ctx.open:
+        n, h, w, c = x.shape
+        deep, wide = (n, h // block, w // block, c * block**2), (n, h * block, w * block)
+        y = ctx.settle(y, deep if inverse else (*wide, c // block**2))
     image = x if inverse else y
     n, h, w, c = image.shape
     if h % block or w % block:
@@ -253,6 +288,8 @@ def _space_to_batch(ctx: Context, op: RawOperator) -> None:
     inner = [2 * i + 2 for i in range(rank)]
     outer = [2 * i + 1 for i in range(rank)]
     perm = (*inner, 0, *outer, *range(2 * rank + 1, len(split)))
+    batch = shape[0] * math.prod(block)
+    y = ctx.settle(y, (batch, *(split[axis] for axis in outer), *shape[rank + 1 :]))
     _reorder(ctx, op, padded, tuple(split), perm, y)
 
 
@@ -273,6 +310,8 @@ def _batch_to_space(ctx: Context, op: RawOperator) -> None:
     spatial = tuple(n * b for n, b in zip(x.shape[1 : rank + 1], block, strict=True))
     whole = ctx.intermediate(op, "whole", x, (batch, *spatial, *x.shape[rank + 1 :]))
     _reorder(ctx, op, x, split, tuple(perm), whole)
+    cropped = tuple(n - b - a for n, b, a in zip(spatial, crops[0::2], crops[1::2], strict=True))
+    y = ctx.settle(y, (batch, *cropped, *x.shape[rank + 1 :]))
     begin = (0, *crops[0::2], *(0,) * (len(x.shape) - 1 - rank))
     ctx.move("slice", SliceAttrs(begin, (1,) * len(begin), y.shape), whole, y)
 
@@ -299,8 +338,12 @@ def slice_range(begin: int, end: int, step: int, size: int, free: tuple[bool, bo
     return range(size)[bounds]
 
 
-def _sliced(ctx: Context, op: RawOperator, x: Tensor, ranges: list[range]) -> None:
-    y = ctx.output(op)
+def _sliced(
+    ctx: Context, op: RawOperator, x: Tensor, ranges: list[range], dropped: Sequence[int] = ()
+) -> None:
+    """The positions of each axis; `dropped` axes are those that the result does not have."""
+    kept = tuple(len(r) for axis, r in enumerate(ranges) if axis not in dropped)
+    y = ctx.settle(ctx.output(op), kept)
     if x.data is not None:
         ctx.fold(op, x.data[np.ix_(*ranges)])
         return
@@ -342,16 +385,17 @@ def _strided_slice(ctx: Context, op: RawOperator) -> None:
         raise ctx.refuse(op, "ellipsis or new-axis mask")
     if not len(begin) == len(end) == len(step) <= len(x.shape) or 0 in step:
         raise ctx.damaged(op, f"begin {begin}, end {end}, strides {step}")
-    ranges = [range(n) for n in x.shape]
+    ranges, dropped = [range(n) for n in x.shape], []
     for axis, (b, e, s) in enumerate(zip(begin, end, step, strict=True)):
         bit = 1 << axis
         if options.ShrinkAxisMask() & bit:
             at = normal_axes(ctx, op, [b], x.shape[axis])[0]
             ranges[axis] = range(at, at + 1)
+            dropped.append(axis)
         else:
             free = (bool(options.BeginMask() & bit), bool(options.EndMask() & bit))
             ranges[axis] = slice_range(b, e, s, x.shape[axis], free)
-    _sliced(ctx, op, x, ranges)
+    _sliced(ctx, op, x, ranges, dropped)
 
 
 MOVEMENT: dict[str, Handler] = {

@@ -204,7 +204,10 @@ def _transpose_conv(ctx: Context, op: RawOperator) -> None:
 
     options = read_options(tflite.TransposeConvOptions, op)
     tensors = ctx.inputs(op, 3)
-    w, x, y = tensors[1], tensors[2], ctx.output(op)
+    w, x = tensors[1], tensors[2]
+    y = ctx.output(op)
+    if y.name in ctx.open:
+        y = ctx.settle(y, tuple(ctx.integers(op, 0)))
     _, kernel_h, kernel_w, _ = _image(ctx, op, w)
     _, height, width, _ = _image(ctx, op, x)
     _, rows, columns, _ = _image(ctx, op, y)

@@ -45,6 +45,9 @@ def _declare(ctx: Context, op: RawOperator, name: str, like: Tensor) -> Tensor:
 
 def _read_variable(ctx: Context, op: RawOperator) -> None:
     name, y = _resource(ctx, op), ctx.output(op)
+    known = ctx.tensors.get(name)
+    if known is not None:
+        y = ctx.settle(y, known.shape)
     _declare(ctx, op, name, y)
     ctx.nodes.append(Node(y.name, "read_variable", (), (y.name,), StateAttrs(name, y.shape)))
 
