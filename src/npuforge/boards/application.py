@@ -258,7 +258,7 @@ class ApplicationBoard:
         uncached = self._gather(objects, application)
         table = folder / "tables.c"
         text = [tables(networks, uncached, user_buffers=user_buffers), '#include "stai_board.h"']
-        text += [line for name in networks for line in stai_source(name)]
+        text += [line for name, net in networks.items() for line in stai_source(name, net)]
         table.write_text("\n".join(text) + "\n", "utf-8")
         ends = [self._edge(at) for at in ("begin", "end")]
         board = sorted(Path(_board_objects().name).glob("*.o"))

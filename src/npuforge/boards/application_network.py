@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from npuforge.artefacts.network_c import USER_IO
 from npuforge.aton.compiled import Buffer, Compiled, Kind
 from npuforge.aton.execute import memory_for, memory_spans, run_program
 from npuforge.boards.host import HostBoard
@@ -32,6 +33,8 @@ class BoardBuffer:
         zero_point: stored value of real zero.
         by_cpu: an output that the driver's CPU code writes last; its lines count as cleaned.
         in_npu_cache: an input in a pool that the NPU's own cache may hold.
+        user: the network was compiled without this buffer; the application binds one.
+        channel_first: of `shape`, from three axes on.
     """
 
     name: str
@@ -43,6 +46,8 @@ class BoardBuffer:
     zero_point: int = 0
     by_cpu: bool = False
     in_npu_cache: bool = False
+    user: bool = False
+    channel_first: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +99,8 @@ def compiled_network(network: Compiled) -> BoardNetwork:
             zero_point=buffer.offsets[0] if buffer.offsets else 0,
             by_cpu=buffer.epoch in software,
             in_npu_cache=any(r.address <= buffer.address < r.end for r in cacheable),
+            user=buffer.address >= USER_IO,
+            channel_first=buffer.channel == "First",
         )
 
     def run(data: Sequence[bytes]) -> list[bytes]:
@@ -107,9 +114,15 @@ def compiled_network(network: Compiled) -> BoardNetwork:
         scratch=_joined(
             (b.address, b.end)
             for b in network.buffers
-            if b.size and not b.parameter and b.name not in own and b.epoch not in software
+            if b.size
+            and not b.parameter
+            and b.name not in own
+            and b.epoch not in software
+            and b.address < USER_IO
         ),
-        memories=tuple((_name(network, low), low, high) for low, high in memory_spans(network)),
+        memories=tuple(
+            (_name(network, low), low, high) for low, high in memory_spans(network) if low < USER_IO
+        ),
         run=run,
     )
 
@@ -227,7 +240,7 @@ def _network(name: str, number: int, network: BoardNetwork, user: bool) -> list[
                 f"static const int16_t {head}_offset[] = {{{buffer.zero_point}}};",
             ]
         lines.append(f"static const LL_Buffer_InfoTypeDef {role}_{number}[] = {{")
-        lines += [_buffer(f"{role}_{number}_{i}", b, user) for i, b in enumerate(buffers)]
+        lines += [_buffer(f"{role}_{number}_{i}", b, user or b.user) for i, b in enumerate(buffers)]
         lines.append("    {0}};")
     scratch = [(f"scratch{i}", low, high) for i, (low, high) in enumerate(network.scratch)]
     lines += ["static " + row if row.startswith("const") else row
@@ -241,7 +254,7 @@ def _network(name: str, number: int, network: BoardNetwork, user: bool) -> list[
         f"    .input_count = {len(network.inputs)}, .output_count = {len(network.outputs)},",
         f"    .scratch = scratch_{number}, .scratch_count = {len(scratch)},",
         f"    .output_by_cpu = by_cpu_{number}, .input_in_cache = cached_{number},",
-        f"    .user_buffers = {int(user)}, .number = {number}}};",
+        f"    .number = {number}}};",
         f"LL_ATON_DECLARE_NAMED_NN_PROTOS({name});",
     ]
     lines += [

@@ -97,7 +97,7 @@ void vb_event(vb_place place)
 
 /* --- data cache ------------------------------------------------------------------------------- */
 
-static void by_address(uintptr_t address, int32_t bytes, int what, vb_place place)
+void vb_by_address(uintptr_t address, int32_t bytes, int what, vb_place place)
 {
     vb_last = place;
     if (bytes >= NO_SIZE || (bytes < 0 && (uintptr_t)(uint32_t)bytes > address))
@@ -140,17 +140,17 @@ void SCB_DisableDCache(void)
 
 void SCB_CleanDCache_by_Addr(volatile void *address, int32_t bytes)
 {
-    by_address((uintptr_t)address, bytes, VB_CLEAN, HERE);
+    vb_by_address((uintptr_t)address, bytes, VB_CLEAN, HERE);
 }
 
 void SCB_InvalidateDCache_by_Addr(volatile void *address, int32_t bytes)
 {
-    by_address((uintptr_t)address, bytes, VB_INVALIDATE, HERE);
+    vb_by_address((uintptr_t)address, bytes, VB_INVALIDATE, HERE);
 }
 
 void SCB_CleanInvalidateDCache_by_Addr(volatile void *address, int32_t bytes)
 {
-    by_address((uintptr_t)address, bytes, BOTH, HERE);
+    vb_by_address((uintptr_t)address, bytes, BOTH, HERE);
 }
 
 int mcu_cache_enabled(void) { return vb_enabled(); }
@@ -203,22 +203,22 @@ int mcu_cache_clean_invalidate_range(uint32_t start, uint32_t end)
 
 void LL_ATON_Cache_MCU_Clean_Range(uintptr_t address, uint32_t bytes)
 {
-    by_address(address, (int32_t)bytes, VB_CLEAN, HERE);
+    vb_by_address(address, (int32_t)bytes, VB_CLEAN, HERE);
 }
 
 void LL_ATON_Cache_MCU_Invalidate_Range(uintptr_t address, uint32_t bytes)
 {
-    by_address(address, (int32_t)bytes, VB_INVALIDATE, HERE);
+    vb_by_address(address, (int32_t)bytes, VB_INVALIDATE, HERE);
 }
 
 void LL_ATON_Cache_MCU_Clean_Invalidate_Range(uintptr_t address, uint32_t bytes)
 {
-    by_address(address, (int32_t)bytes, BOTH, HERE);
+    vb_by_address(address, (int32_t)bytes, BOTH, HERE);
 }
 
 /* --- the NPU's cache: per input, the bytes it held at its last run ---------------------------- */
 
-static void forget_npu_cache(uintptr_t base, uintptr_t end, vb_place place)
+void vb_forget_npu_cache(uintptr_t base, uintptr_t end, vb_place place)
 {
     vb_last = place;
     for (uint32_t n = 0; n < vb_network_count; ++n) {
@@ -238,11 +238,11 @@ void npu_cache_enable(void) { npu_cache_on = 1; }
 
 void npu_cache_disable(void)
 {
-    forget_npu_cache(0, UINTPTR_MAX, HERE);
+    vb_forget_npu_cache(0, UINTPTR_MAX, HERE);
     npu_cache_on = 0;
 }
 
-void npu_cache_invalidate(void) { forget_npu_cache(0, UINTPTR_MAX, HERE); }
+void npu_cache_invalidate(void) { vb_forget_npu_cache(0, UINTPTR_MAX, HERE); }
 
 /* a clean leaves the lines where they are */
 void npu_cache_clean_range(uint32_t start, uint32_t end)
@@ -256,10 +256,10 @@ void npu_cache_clean_invalidate_range(uint32_t start, uint32_t end)
     if (end < start)
         vb_report(VB_END_NOT_SIZE, start, HERE, HERE, 0);
     else
-        forget_npu_cache(start, end, HERE);
+        vb_forget_npu_cache(start, end, HERE);
 }
 
-void LL_ATON_Cache_NPU_Invalidate(void) { forget_npu_cache(0, UINTPTR_MAX, HERE); }
+void LL_ATON_Cache_NPU_Invalidate(void) { vb_forget_npu_cache(0, UINTPTR_MAX, HERE); }
 void LL_ATON_Cache_NPU_Clean_Range(uintptr_t address, uint32_t bytes)
 {
     (void)address;
@@ -268,7 +268,7 @@ void LL_ATON_Cache_NPU_Clean_Range(uintptr_t address, uint32_t bytes)
 
 void LL_ATON_Cache_NPU_Clean_Invalidate_Range(uintptr_t address, uint32_t bytes)
 {
-    forget_npu_cache(address, address + bytes, HERE);
+    vb_forget_npu_cache(address, address + bytes, HERE);
 }
 
 CACHEAXI_TypeDef npuforge_cacheaxi = {NPUFORGE_CACHEAXI};
@@ -291,7 +291,7 @@ HAL_StatusTypeDef HAL_CACHEAXI_Enable(CACHEAXI_HandleTypeDef *handle)
 HAL_StatusTypeDef HAL_CACHEAXI_Disable(CACHEAXI_HandleTypeDef *handle)
 {
     (void)handle;
-    forget_npu_cache(0, UINTPTR_MAX, HERE);
+    vb_forget_npu_cache(0, UINTPTR_MAX, HERE);
     npu_cache_on = 0;
     return HAL_OK;
 }
@@ -299,7 +299,7 @@ HAL_StatusTypeDef HAL_CACHEAXI_Disable(CACHEAXI_HandleTypeDef *handle)
 HAL_StatusTypeDef HAL_CACHEAXI_Invalidate(CACHEAXI_HandleTypeDef *handle)
 {
     (void)handle;
-    forget_npu_cache(0, UINTPTR_MAX, HERE);
+    vb_forget_npu_cache(0, UINTPTR_MAX, HERE);
     return HAL_OK;
 }
 
@@ -316,7 +316,7 @@ HAL_StatusTypeDef HAL_CACHEAXI_CleanInvalidByAddr(CACHEAXI_HandleTypeDef *handle
                                                   const uint32_t *address, uint32_t bytes)
 {
     (void)handle;
-    forget_npu_cache((uintptr_t)address, (uintptr_t)address + bytes, HERE);
+    vb_forget_npu_cache((uintptr_t)address, (uintptr_t)address + bytes, HERE);
     return HAL_OK;
 }
 
@@ -427,15 +427,15 @@ static int session_of(const NN_Instance_TypeDef *instance)
 static uint8_t *place_of(const npuforge_network *n, const LL_Buffer_InfoTypeDef *io, uint32_t i,
                          int output)
 {
-    if (!n->user_buffers)
+    if (!io->is_user_allocated)
         return LL_Buffer_addr_start(io);
     return output ? n->bound_outputs[i] : n->bound_inputs[i];
 }
 
 /* Where the compiler put a buffer of the network is its own business. */
-static void check_io(const npuforge_network *n, uintptr_t at)
+static void check_io(const LL_Buffer_InfoTypeDef *io, uintptr_t at)
 {
-    if (n->user_buffers)
+    if (io->is_user_allocated)
         vb_check_buffer(at, run_at);
     else
         vb_check_memory(at, run_at);
@@ -445,8 +445,8 @@ static void read_input(npuforge_network *n, uint32_t i, uint8_t *to)
 {
     const uint32_t bytes = LL_Buffer_len(&n->inputs[i]);
     const uintptr_t at = (uintptr_t)place_of(n, &n->inputs[i], i, 0);
-    const int kept = npu_cache_on && n->input_in_cache[i] && !n->user_buffers;
-    check_io(n, at);
+    const int kept = npu_cache_on && n->input_in_cache[i] && !n->inputs[i].is_user_allocated;
+    check_io(&n->inputs[i], at);
     check_banks(at, at + bytes);
     vb_camera_used(at, bytes, 1, run_at);
     vb_bus_read(at, to, bytes, run_at);
@@ -465,7 +465,7 @@ static void write_output(npuforge_network *n, uint32_t i, const uint8_t *from)
 {
     const uint32_t bytes = LL_Buffer_len(&n->outputs[i]);
     const uintptr_t at = (uintptr_t)place_of(n, &n->outputs[i], i, 1);
-    check_io(n, at);
+    check_io(&n->outputs[i], at);
     check_banks(at, at + bytes);
     if (n->output_by_cpu[i] && vb_bus(at)) {
         memcpy(vb_bus(at), from, bytes);
@@ -493,11 +493,11 @@ static void write_scratch(const npuforge_network *n)
 
 static int bound(const npuforge_network *n)
 {
-    for (uint32_t i = 0; n->user_buffers && i < n->input_count; ++i)
-        if (!n->bound_inputs[i])
+    for (uint32_t i = 0; i < n->input_count; ++i)
+        if (n->inputs[i].is_user_allocated && !n->bound_inputs[i])
             return 0;
-    for (uint32_t i = 0; n->user_buffers && i < n->output_count; ++i)
-        if (!n->bound_outputs[i])
+    for (uint32_t i = 0; i < n->output_count; ++i)
+        if (n->outputs[i].is_user_allocated && !n->bound_outputs[i])
             return 0;
     return 1;
 }
@@ -563,18 +563,31 @@ void LL_ATON_RT_RuntimeDeInit(void)
         runtime_callback(LL_ATON_RT_Callbacktype_RT_Deinit);
 }
 
+/* One block stands for the whole network; there is none at its init and de-init. */
+static void tell(int number, LL_ATON_RT_Callbacktype_t type)
+{
+    static const LL_ATON_RT_EpochBlockItem_t block = {EpochBlock_Flags_pure_hw, 1, 1};
+    if (sessions[number].callback)
+        sessions[number].callback(type, sessions[number].instance,
+                                  type >= LL_ATON_RT_Callbacktype_NN_Init ? NULL : &block);
+}
+
 void vb_init_network(NN_Instance_TypeDef *instance, vb_place place)
 {
+    const int number = session_of(instance);
     vb_last = place;
-    sessions[session_of(instance)].phase = READY;
+    sessions[number].phase = READY;
+    tell(number, LL_ATON_RT_Callbacktype_NN_Init);
 }
 
 void LL_ATON_RT_Init_Network(NN_Instance_TypeDef *instance) { vb_init_network(instance, HERE); }
 
 void LL_ATON_RT_DeInit_Network(NN_Instance_TypeDef *instance)
 {
+    const int number = session_of(instance);
     vb_last = HERE;
-    sessions[session_of(instance)].phase = ABSENT;
+    tell(number, LL_ATON_RT_Callbacktype_NN_DeInit);
+    sessions[number].phase = ABSENT;
 }
 
 void vb_reset(NN_Instance_TypeDef *instance, vb_place place)
@@ -591,14 +604,6 @@ void vb_reset(NN_Instance_TypeDef *instance, vb_place place)
 }
 
 void LL_ATON_RT_Reset_Network(NN_Instance_TypeDef *instance) { vb_reset(instance, HERE); }
-
-/* One block stands for the whole network. */
-static void tell(int number, LL_ATON_RT_Callbacktype_t type)
-{
-    static const LL_ATON_RT_EpochBlockItem_t block = {EpochBlock_Flags_pure_hw, 1, 1};
-    if (sessions[number].callback)
-        sessions[number].callback(type, sessions[number].instance, &block);
-}
 
 LL_ATON_RT_RetValues_t vb_run_block(NN_Instance_TypeDef *instance, vb_place place)
 {
@@ -661,6 +666,11 @@ void LL_ATON_RT_SetNetworkCallback(NN_Instance_TypeDef *instance, TraceEpochBloc
     sessions[session_of(instance)].callback = callback;
 }
 
+void LL_ATON_RT_SetEpochCallback(TraceEpochBlock_FuncPtr_t callback, NN_Instance_TypeDef *instance)
+{
+    LL_ATON_RT_SetNetworkCallback(instance, callback);
+}
+
 /* --- buffers of a network --------------------------------------------------------------------- */
 
 const LL_Buffer_InfoTypeDef *LL_ATON_Input_Buffers_Info(const NN_Instance_TypeDef *instance)
@@ -678,7 +688,7 @@ LL_ATON_User_IO_Result_t vb_bind(npuforge_network *n, int output, uint32_t index
 {
     const LL_Buffer_InfoTypeDef *io = output ? n->outputs : n->inputs;
     vb_last = place;
-    if (!n->user_buffers || index >= (output ? n->output_count : n->input_count)) {
+    if (index >= (output ? n->output_count : n->input_count) || !io[index].is_user_allocated) {
         vb_report(VB_NOT_BOUND, (uintptr_t)buffer, place, place, 0);
         return LL_ATON_User_IO_WRONG_INDEX;
     }

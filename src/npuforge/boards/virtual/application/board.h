@@ -29,7 +29,6 @@ typedef struct npuforge_network {
     uint32_t scratch_count;
     const uint8_t *output_by_cpu;   /* of each output: the driver's CPU code writes it last */
     const uint8_t *input_in_cache;  /* of each input: the NPU's own cache may hold it */
-    int user_buffers;               /* inputs and outputs are bound by the application */
     void *bound_inputs[32], *bound_outputs[32];
     uint8_t *seen[32]; /* what the NPU's cache holds of an input */
     uint32_t number;
@@ -70,6 +69,11 @@ int vb_is_freed(uintptr_t address, vb_place *freed_at);
 
 void vb_camera_tick(vb_place place);
 void vb_camera_used(uintptr_t address, uint32_t bytes, int by_npu, vb_place place);
+
+/* Cache maintenance by (address, size): of the CPU's cache, VB_CLEAN or VB_INVALIDATE; and what the NPU's
+ * cache holds of a range, forgotten. */
+void vb_by_address(uintptr_t address, int32_t bytes, int what, vb_place place);
+void vb_forget_npu_cache(uintptr_t base, uintptr_t end, vb_place place);
 
 /* Bind a buffer of the application to an input or output. */
 LL_ATON_User_IO_Result_t vb_bind(npuforge_network *n, int output, uint32_t index, void *buffer,

@@ -120,6 +120,7 @@ LL_ATON_RT_RetValues_t LL_ATON_RT_RunEpochBlock(NN_Instance_TypeDef *instance);
 void LL_ATON_RT_Main(NN_Instance_TypeDef *instance);
 void LL_ATON_RT_SetRuntimeCallback(TraceRuntime_FuncPtr_t callback);
 void LL_ATON_RT_SetNetworkCallback(NN_Instance_TypeDef *instance, TraceEpochBlock_FuncPtr_t callback);
+void LL_ATON_RT_SetEpochCallback(TraceEpochBlock_FuncPtr_t callback, NN_Instance_TypeDef *instance);
 void LL_ATON_OSAL_WFE(void);
 
 /* Keys of memory that is not encrypted, and units' clocks: nothing to do here. */

@@ -1,0 +1,2 @@
+/* One header declares the interface on the virtual board. */
+#include "stai.h"
